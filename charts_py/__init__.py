@@ -1,0 +1,1 @@
+"""Config in, manifests out: the generator."""

@@ -1,0 +1,69 @@
+"""paperclip-gitops: the command line. Each verb is a module of this package."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from charts_py.cli.output import Output
+from charts_py.errors import GitopsError, UsageError
+
+VERBS = ("synth", "check", "diff", "explain", "init", "schema", "schemas", "images", "tools", "doctor")
+
+_EPILOG = """\
+exit codes: 0 fine, 1 findings or differences, 2 wrong use, 3 config invalid, 4 tool missing, 5 cluster unreachable
+examples:
+  paperclip-gitops synth                     render every environment into dist/
+  paperclip-gitops synth --check             is dist/ what the config says?
+  paperclip-gitops diff --against git:main   what would change in the cluster
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see `{self.prog} --help`")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line. Verbs import what is heavy only when they run."""
+    root = _Parser(
+        prog="paperclip-gitops",
+        description="Renders everything Paperclip needs on Kubernetes, and proves it safe before it reaches a cluster.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root.add_argument("--debug", action="store_true", help="show the trace of an error")
+    verbs = root.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
+    for name in VERBS:
+        importlib.import_module(f"charts_py.cli.{name}").register(verbs)
+    return root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    debug = "--debug" in (sys.argv[1:] if argv is None else argv)
+    output = Output()
+    try:
+        arguments = parser().parse_args(argv)
+        output = Output(getattr(arguments, "format", "text"))
+        return int(arguments.run(arguments, output))
+    except GitopsError as error:
+        output.failure(error)
+        if debug:
+            raise
+        return error.exit_code
+    except KeyboardInterrupt:
+        output.note("interrupted; nothing was left half done")
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`); Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""One environment: the root of the config."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from charts_py.config.agents import Agents, Launcher
+from charts_py.config.argocd import ArgoCd
+from charts_py.config.cluster import Cluster
+from charts_py.config.database import Database
+from charts_py.config.secrets import SecretStore
+from charts_py.config.server import Network, Server
+from charts_py.config.types import DnsLabel, Model
+
+API_VERSION = "paperclip-gitops/v1"
+
+
+class SystemNamespace(Model):
+    """The namespace of the server."""
+
+    name: DnsLabel = "paperclip-system"
+    """Its name."""
+    pod_security: Literal["baseline", "restricted"] = "baseline"
+    """The Pod Security level. The server's image starts as root, so restricted would refuse it."""
+
+
+class Checks(Model):
+    """What the checks may leave out; each is named at every run."""
+
+    unchecked_kinds: tuple[str, ...] = ()
+    """Kinds, written group/Kind, that may pass where no schema of them is on the machine (`schemas pull` gets them)."""
+
+
+class Environment(Model):
+    """Everything that one Paperclip on one cluster needs."""
+
+    api_version: Literal["paperclip-gitops/v1"]
+    """paperclip-gitops/v1"""
+    kind: Literal["Environment"]
+    """Environment"""
+    name: DnsLabel
+    """The name of the environment: its folder in dist/."""
+    cluster: Cluster = Cluster()
+    """The cluster that it runs on."""
+    namespace: SystemNamespace = SystemNamespace()
+    """The namespace of the server."""
+    secret_store: SecretStore | None = None
+    """Where secrets come from; absent: every Secret is made elsewhere."""
+    server: Server
+    """The server."""
+    network: Network = Network()
+    """Who may talk to the server, and to whom it may talk."""
+    database: Database
+    """The database."""
+    agents: Agents
+    """The agents."""
+    launcher: Launcher = Launcher()
+    """Whether the server starts runs as Jobs."""
+    argocd: ArgoCd | None = Field(default=None)
+    """How Argo CD picks the rendered state up; absent: no Application is rendered."""
+    checks: Checks = Checks()
+    """What the checks may leave out."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.agents.namespace == self.namespace.name:
+            raise ValueError("agents.namespace: agents need a namespace of their own, apart from the server's")
+        if self.database.kind == "bitnami" and self.argocd is None:
+            raise ValueError("database.kind: bitnami is installed by Argo CD from its chart; it needs `argocd`")
+        if self.agents.egress.fqdns and self.cluster.cilium is None:
+            raise ValueError("agents.egress.fqdns: only Cilium can allow by name; it needs `cluster.cilium`")
+        if self.agents.egress.fqdns and self.agents.egress.world:
+            raise ValueError("agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`")
+        kinds = [kind.name for kind in self.agents.jobs.kinds]
+        if len(set(kinds)) != len(kinds):
+            raise ValueError("agents.jobs.kinds: two kinds have one name")
+        known = {entry.key for secret in self.agents.secrets for entry in secret.entries}
+        for kind in self.agents.jobs.kinds:
+            if unknown := sorted(set(kind.secret_keys) - known):
+                raise ValueError(f"agents.jobs.kinds: {kind.name} wants {', '.join(unknown)}, which no Secret of agents has")
+        return self

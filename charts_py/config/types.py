@@ -1,0 +1,137 @@
+"""The scalar types of the config: each refuses what Kubernetes or a neighbour would refuse later."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from kubekit import imageref, names, quantity
+
+
+def _written(name: str) -> str:
+    """As Kubernetes writes it: camelCase, with CIDRs in capitals."""
+    return to_camel(name).replace("Cidrs", "CIDRs")
+
+
+class Model(BaseModel):
+    """Frozen, nothing unknown, keys in camelCase as everywhere in Kubernetes."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=_written,
+        validate_by_name=True,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def _dns_label(text: str) -> str:
+    if problem := names.explain_dns_label(text):
+        raise ValueError(problem)
+    return text
+
+
+def _dns_subdomain(text: str) -> str:
+    if problem := names.explain_dns_subdomain(text):
+        raise ValueError(problem)
+    return text
+
+
+def _label_key(text: str) -> str:
+    if problem := names.explain_label_key(text):
+        raise ValueError(problem)
+    return text
+
+
+def _label_value(text: str) -> str:
+    if problem := names.explain_label_value(text):
+        raise ValueError(problem)
+    return text
+
+
+def _quantity(text: str) -> str:
+    if quantity.parse(text) <= 0:
+        raise ValueError(f"{text!r} must be more than zero")
+    return text
+
+
+def _image(text: str) -> str:
+    ref = imageref.parse(text)
+    if not ref.tag and not ref.digest:
+        raise ValueError(f"{text!r} names neither a tag nor a digest, so it would follow `latest`")
+    if ref.tag == "latest" and not ref.digest:
+        raise ValueError(f"{text!r} follows `latest`: name the version")
+    return text
+
+
+def _cidr(text: str) -> str:
+    network = ipaddress.ip_network(text)  # strict: host bits must be zero
+    return str(network)
+
+
+def _address(text: str) -> str:
+    return str(ipaddress.ip_address(text))
+
+
+_DURATION = re.compile(r"^(\d+h)?(\d+m)?(\d+s)?$")
+
+
+def _duration(text: str) -> str:
+    if not text or not _DURATION.match(text):
+        raise ValueError(f"{text!r} is no duration such as 5m, 1h or 1h30m0s")
+    return text
+
+
+def _env_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise ValueError(f"{text!r} is no name of an environment variable: letters, digits and _, no digit first")
+    return text
+
+
+def _absolute(text: str) -> str:
+    if not text.startswith("/") or any(part in ("..", "") for part in text.split("/")[1:]) or ":" in text:
+        raise ValueError(f"{text!r} must be an absolute path without `..`, `//` or `:`")
+    return text
+
+
+def _config_key(text: str) -> str:
+    if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", text) or text in (".", ".."):
+        raise ValueError(f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253")
+    return text
+
+
+def _port_name(text: str) -> str:
+    if len(text) > 15 or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", text) or not re.search(r"[a-z]", text):
+        raise ValueError(f"{text!r} is no port name: at most 15 of a-z, 0-9 and single `-`, with a letter")
+    return text
+
+
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[^\s]*)?", text):
+        raise ValueError(f"{text!r} is no http(s) URL such as https://paperclip.example.com")
+    return text
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+DnsSubdomain = Annotated[str, AfterValidator(_dns_subdomain)]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
+Labels = dict[LabelKey, LabelValue]
+Quantity = Annotated[str, AfterValidator(_quantity)]
+Image = Annotated[str, AfterValidator(_image)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
+Address = Annotated[str, AfterValidator(_address)]
+Duration = Annotated[str, AfterValidator(_duration)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+ConfigKey = Annotated[str, AfterValidator(_config_key)]
+PortName = Annotated[str, AfterValidator(_port_name)]
+PortNumber = Annotated[int, Field(ge=1, le=65535)]
+Url = Annotated[str, AfterValidator(_url)]
+

@@ -1,0 +1,1 @@
+"""cdk8s from Python: the only package that touches jsii."""

@@ -1,0 +1,75 @@
+"""Where pods hide: the pod template of any kind, its containers, and what they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Kind to the JSON pointer of its pod spec.
+_POD_SPEC = {
+    "Pod": ("spec",),
+    "Deployment": ("spec", "template", "spec"),
+    "StatefulSet": ("spec", "template", "spec"),
+    "DaemonSet": ("spec", "template", "spec"),
+    "ReplicaSet": ("spec", "template", "spec"),
+    "Job": ("spec", "template", "spec"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "Rollout": ("spec", "template", "spec"),
+}
+_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
+
+@dataclass(frozen=True)
+class ContainerView:
+    """One container of a pod; `pointer` is where it stands in the object, `list_name` in which list."""
+
+    pointer: str
+    list_name: str
+    spec: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.spec.get("name", ""))
+
+
+def pod_pointer(kind: str) -> str | None:
+    """The JSON pointer of the pod spec in an object of `kind`; None if it starts no pods."""
+    path = _POD_SPEC.get(kind)
+    return "/" + "/".join(path) if path else None
+
+
+def pod_spec(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The pod spec of the object; None if it has none, or what stands there is no mapping."""
+    return _walk(manifest, _POD_SPEC.get(str(manifest.get("kind"))))
+
+
+def pod_metadata(manifest: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """(pointer, metadata) of the pods that the object starts."""
+    path = _POD_SPEC.get(str(manifest.get("kind")))
+    if path is None:
+        return None
+    found = _walk(manifest, (*path[:-1], "metadata"))
+    return None if found is None else ("/" + "/".join((*path[:-1], "metadata")), found)
+
+
+def containers(manifest: Mapping[str, Any]) -> Iterator[ContainerView]:
+    """Every container, init containers first; what is no mapping is left out."""
+    spec, pointer = pod_spec(manifest), pod_pointer(str(manifest.get("kind")))
+    if spec is None or pointer is None:
+        return
+    for name in _LISTS:
+        found = spec.get(name)
+        for index, container in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(container, Mapping):
+                yield ContainerView(f"{pointer}/{name}/{index}", name, container)
+
+
+def _walk(tree: object, path: tuple[str, ...] | None) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    for part in path:
+        if not isinstance(tree, Mapping):
+            return None
+        tree = tree.get(part)
+    return tree if isinstance(tree, Mapping) else None

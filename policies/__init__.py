@@ -1,0 +1,1 @@
+"""The policy kit: what would break in the cluster is a finding here first."""

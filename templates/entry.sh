@@ -1,0 +1,69 @@
+#!/bin/sh
+# Runs one agent: joins the parts of its prompt, starts it with the prompt on stdin, passes a stop on to it
+# and ends with its exit code.
+# Arguments: the folder of the prompt parts, the working directory, the program, its arguments.
+# Exit codes of its own: see README.md. Plain POSIX sh for dash and busybox alike. Kubernetes reads this text
+# before the shell does, so no dollar sign may stand before another one or before an opening parenthesis.
+set -u
+
+fail() {
+    code=$1
+    shift
+    printf 'paperclip-entry: %s\n' "$*" >&2
+    exit "$code"
+}
+
+agent=''
+stopped=''
+# INT goes on as TERM too: a shell starts what runs in the background with INT ignored.
+stop() {
+    stopped=1
+    if [ -n "$agent" ]; then
+        kill -s TERM -- "-$agent" 2>/dev/null || kill -s TERM "$agent" 2>/dev/null
+    fi
+}
+# From the first moment: a process 1 without a handler does not even notice TERM.
+trap stop TERM INT
+
+[ "$#" -ge 3 ] || fail 64 "want the folder of the prompt, the working directory and a program; got $# arguments"
+parts=$1
+directory=$2
+shift 2
+prompt=${TMPDIR:-/tmp}/paperclip-prompt
+
+mkdir -p "${HOME:-/}" "$directory" || fail 73 "cannot make the home ${HOME:-/} or the working directory $directory"
+cd "$directory" || fail 73 "cannot enter the working directory $directory"
+
+for part in "$parts"/part-*; do
+    [ -f "$part" ] && [ -r "$part" ] || fail 66 "cannot read the prompt at $part"
+done
+(umask 077 && cat "$parts"/part-* >"$prompt") || fail 73 "cannot copy the prompt to $prompt"
+
+if ! command -v "$1" >/dev/null 2>&1; then
+    case $1 in
+    */*) [ ! -e "$1" ] || fail 126 "the program $1 may not be executed" ;;
+    esac
+    fail 127 "the program $1 is not in this image; PATH is ${PATH:-not set}"
+fi
+# A group of its own, so that a stop reaches what the agent has started as well.
+if command -v setsid >/dev/null 2>&1; then
+    set -- setsid "$@"
+fi
+
+[ -z "$stopped" ] || fail 143 "stopped before the agent was started"
+# exec: never a builtin of this shell, and no shell in between that would keep a signal to itself.
+exec "$@" <"$prompt" &
+agent=$!
+# A stop may have come before there was anything to pass it on to.
+[ -z "$stopped" ] || stop
+
+wait "$agent"
+code=$?
+# A signal ends `wait` early, with a code of the shell; 127 means that the first one had the true code already.
+while [ -n "$stopped" ]; do
+    stopped=''
+    wait "$agent"
+    again=$?
+    [ "$again" -eq 127 ] || code=$again
+done
+exit "$code"
