@@ -1,7 +1,7 @@
 """Makes the Job templates of an environment: Jinja gives them their structure, once, from the config.
 
-Jinja runs in a sandbox with StrictUndefined and sees only typed settings, each through `tojson`. The values of
-a run never come here: the launcher puts them into the parsed tree (kubekit.jobtemplate).
+Jinja runs in a sandbox with StrictUndefined and sees only typed settings, each through `tojson`. The values
+of a run never come here: the launcher puts them into the parsed tree (kubekit.jobtemplate).
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class JobTemplateSettings:
 def synthesize(settings: JobTemplateSettings, templates: Path | None = None) -> tuple[JobTemplate, ...]:
     """One template for each of `settings.kinds`; ConfigError where settings, template and contract disagree.
 
-    `templates` is the folder of the sources, by default the one that comes with the program. Each template has
-    been filled with the smallest, the example and the largest values of its contract.
+    `templates` is the folder of the sources, by default the one that comes with the program. Each template
+    has been filled with the smallest, the example and the largest values of its contract.
     """
     folder = templates or _default_folder()
     _check(settings)

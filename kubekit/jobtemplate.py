@@ -196,9 +196,9 @@ class JobTemplate:
 class _Plan:
     """What a fill does, worked out once: the tree with its defaults, the containers to fetch, the places.
 
-    `steps` fetches container number n + 1 (0 is the tree) out of an earlier one by a key. `kept` are places that
-    only change: what always has a value. `others` may go or be spliced, in the reverse order of the tree: what
-    moves with that has been dealt with by then.
+    `steps` fetches container number n + 1 (0 is the tree) out of an earlier one by a key. `kept` are places
+    that only change, since they always have a value. `others` may go or be spliced; they stand in the reverse
+    order of the tree, so that what moves has been dealt with by then.
     """
 
     def __init__(self, source: str, tree: Any, placeholders: dict[str, Placeholder]) -> None:

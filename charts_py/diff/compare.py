@@ -1,7 +1,7 @@
 """Two trees → the fields in which they differ.
 
-A list of maps that all have a `name` of their own is compared by name, because that is how the API server merges
-them; other lists by content, so that one item put in front is one change.
+A list of maps that all have a `name` of their own is compared by name, because that is how the API server
+merges them; other lists by content, so that one item put in front is one change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Change = Literal["added", "removed", "changed", "reordered"]
 class FieldChange:
     """`pointer` leads into the new object, into the old one for what was removed.
 
-    `names` are the names of the list items on the way (container, variable), since an index tells nobody much.
+    `names` are the names of the list items on the way (container, variable), an index tells nobody much.
     `old` is None for what was added and `new` for what was removed; for `reordered` both are the orders.
     """
 
@@ -70,16 +70,22 @@ def _lists(old: list[Any], new: list[Any], pointer: str, names: tuple[str, ...])
         return
     old_names, new_names = _names(old), _names(new)
     if old_names is not None and new_names is not None:
-        yield from _by_name(dict(zip(old_names, old, strict=True)), dict(zip(new_names, new, strict=True)), pointer, names)
+        yield from _by_name(
+            dict(zip(old_names, old, strict=True)), dict(zip(new_names, new, strict=True)), pointer, names
+        )
     elif sorted(old_keys) == sorted(new_keys):
         yield FieldChange(pointer, "reordered", old, new, names)
     elif not any(isinstance(item, dict) for item in (*old, *new)):
         yield FieldChange(pointer, "changed", old, new, names)
     else:
-        yield from _by_content(_unmatched(old_keys, new_keys), _unmatched(new_keys, old_keys), (old, new), pointer, names)
+        yield from _by_content(
+            _unmatched(old_keys, new_keys), _unmatched(new_keys, old_keys), (old, new), pointer, names
+        )
 
 
-def _by_name(old: dict[str, Any], new: dict[str, Any], pointer: str, names: tuple[str, ...]) -> Iterator[FieldChange]:
+def _by_name(
+    old: dict[str, Any], new: dict[str, Any], pointer: str, names: tuple[str, ...]
+) -> Iterator[FieldChange]:
     for index, (name, value) in enumerate(new.items()):
         place, path = pointers.join(pointer, index), (*names, name)
         if name in old:
@@ -95,7 +101,11 @@ def _by_name(old: dict[str, Any], new: dict[str, Any], pointer: str, names: tupl
 
 
 def _by_content(
-    gone: Sequence[int], come: Sequence[int], lists: tuple[list[Any], list[Any]], pointer: str, names: tuple[str, ...]
+    gone: Sequence[int],
+    come: Sequence[int],
+    lists: tuple[list[Any], list[Any]],
+    pointer: str,
+    names: tuple[str, ...],
 ) -> Iterator[FieldChange]:
     """Items that are in both lists count as the same; if as many are left on both sides, they are pairs."""
     old, new = lists

@@ -1,13 +1,13 @@
 """Files → objects. Other people's YAML is read as it is, but never into more than it looks like.
 
-PyYAML with libyaml, not our strict reader: a comparison must also read what synth would refuse to write, and ten
-times faster.
+PyYAML with libyaml, not our strict reader: a comparison must also read what synth would refuse to write, and
+ten times faster.
 """
 
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +74,11 @@ def located(path: str, text: bytes) -> list[Located]:
 
 def _items(document: Any) -> Iterator[Any]:
     """A `kind: List`, as kubectl writes it, is what it holds."""
-    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+    if (
+        isinstance(document, dict)
+        and document.get("kind") == "List"
+        and isinstance(document.get("items"), list)
+    ):
         yield from document["items"]
     else:
         yield document
@@ -82,12 +86,14 @@ def _items(document: Any) -> Iterator[Any]:
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
     try:
-        for document in yaml.load_all(text, Loader=_Loader):  # noqa: S506 - derived from the safe loader
+        for document in yaml.load_all(text, Loader=_Loader):
             yield _Plain(path).tree(document, 0)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
-        raise DiffError(f"{place}: no YAML: {(problem.problem or 'cannot be read')[:200]}", _MEND) from problem
+        raise DiffError(
+            f"{place}: no YAML: {(problem.problem or 'cannot be read')[:200]}", _MEND
+        ) from problem
     except yaml.reader.ReaderError as problem:
         line = text[: problem.position].count(b"\n") + 1
         raise DiffError(f"{path}:{line}: no YAML: {problem.reason}", _MEND) from problem
@@ -99,7 +105,7 @@ _MEND = "mend the file, or render again: paperclip-gitops synth"
 
 
 class _Plain:
-    """Copies what YAML made into maps with text keys, lists and scalars, and stops where aliases multiply it."""
+    """Copies what YAML made into maps with text keys, lists and scalars; stops where aliases multiply it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -115,7 +121,7 @@ class _Plain:
             return [self.tree(item, depth + 1) for item in value]
         if isinstance(value, bytes):
             return base64.b64encode(value).decode()
-        if isinstance(value, datetime.date):
+        if isinstance(value, dt.date):
             return value.isoformat()
         return value
 

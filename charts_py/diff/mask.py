@@ -22,13 +22,16 @@ _ENV_NAME = re.compile(
     r"(?:PASSWORD|PASSWD|PASSPHRASE|TOKEN|SECRET|CREDENTIALS?|DSN|DATABASE_URL"
     r"|(?:API|ACCESS|PRIVATE|SIGNING|MASTER|ENCRYPTION|AUTH|SECRET)_?KEY)$"
 )
-_MAP_KEY = re.compile(r"(?:^|[a-z0-9_-])(?:[pP]assword|[pP]assphrase|[tT]oken|(?:[aA]pi|[pP]rivate)[_-]?[kK]ey)$")
+_MAP_KEY = re.compile(
+    r"(?:^|[a-z0-9_-])(?:[pP]assword|[pP]assphrase|[tT]oken|(?:[aA]pi|[pP]rivate)[_-]?[kK]ey)$"
+)
 _VALUE = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}"  # Anthropic, OpenAI, LiteLLM
     r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}"
     r"|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\."  # a JSON web token
+    r"|Bearer +[A-Za-z0-9._~+/-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|://[^\s/:@]*:(?!\$\()[^\s/@]+@"  # user:password in a URL
 )
@@ -45,7 +48,9 @@ class Masked:
 
     def __init__(self, value: object) -> None:
         text = json.dumps(value, sort_keys=True, default=str)
-        self.token = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=16).hexdigest()
+        self.token = hashlib.blake2b(
+            text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=16
+        ).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Masked) and other.token == self.token
@@ -89,15 +94,22 @@ def _masked(value: Any, *, environment_like: bool = False) -> Any:
     name = value.get("name")
     result = {}
     for key, item in value.items():
-        is_env = environment_like or (key == "value" and isinstance(name, str))
-        label = name if key == "value" and isinstance(name, str) else key
-        if is_env and _is_text(item) and (_ENV_NAME.search(label) or _is_random(item)):
-            result[key] = Masked(item)
-        elif _is_text(item) and (_MAP_KEY.search(label) or (label.isupper() and _ENV_NAME.search(label))):
+        variable = name if key == "value" and isinstance(name, str) else None
+        is_env = environment_like or variable is not None
+        if _is_named_secret(variable or key, item, environment_like=is_env):
             result[key] = Masked(item)
         else:
             result[key] = _masked(item)
     return result
+
+
+def _is_named_secret(label: str, value: Any, *, environment_like: bool) -> bool:
+    """By the name of the variable or key; where it is a variable, random text counts under any name."""
+    if not _is_text(value):
+        return False
+    if environment_like:
+        return _ENV_NAME.search(label) is not None or _MAP_KEY.search(label) is not None or _is_random(value)
+    return _MAP_KEY.search(label) is not None or (label.isupper() and _ENV_NAME.search(label) is not None)
 
 
 def _is_text(value: Any) -> TypeGuard[str]:
@@ -110,7 +122,8 @@ def _is_secret_text(value: Any) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    if not _RANDOM.fullmatch(text) or text.isalpha():
+    classes = (str.isupper, str.islower, str.isdigit)
+    if not _RANDOM.fullmatch(text) or not all(any(map(one, text)) for one in classes):
         return False
     shares = [text.count(character) / len(text) for character in set(text)]
     return -sum(share * math.log2(share) for share in shares) > _RANDOM_BITS

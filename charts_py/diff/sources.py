@@ -20,7 +20,7 @@ _GIT_SECONDS = 60
 
 
 def from_dist(dist: Path, environment: str | None) -> Files:
-    """The working state, read under the lock so that no publish swaps it half way. Raises DiffError, DistError."""
+    """The working state, read under the lock: no publish swaps it half way. Raises DiffError, DistError."""
     if not dist.is_dir():
         swap.recover(dist)
     if not dist.is_dir():
@@ -42,24 +42,35 @@ def from_folder(folder: Path, environment: str | None) -> Files:
 
 
 def from_git(ref: str, dist: Path, environment: str | None) -> Files:
-    """dist as it is in the commit `ref`; empty if the commit has none. Raises DiffError for a bad ref."""
+    """Dist as it is in the commit `ref`; empty if the commit has none. Raises DiffError for a bad ref."""
     where = dist.resolve()
     while not where.is_dir():
         where = where.parent
     top = _git(where, "rev-parse", "--show-toplevel")
     if top.returncode != 0:
-        raise DiffError(f"{where} is in no git repository: {_said(top)}", "compare with a folder: --against DIR")
+        raise DiffError(
+            f"{where} is in no git repository: {_said(top)}", "compare with a folder: --against DIR"
+        )
     root = Path(top.stdout.decode().removesuffix("\n"))
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if commit.returncode != 0:
         raise DiffError(
             f"--against git:{ref}: {ref!r} is no commit in {root}",
-            "give a branch, a tag or a commit (git log --oneline lists some); in a shallow clone fetch it first: "
-            "git fetch --depth=1 origin <branch>, then git:FETCH_HEAD",
+            "give a branch, a tag or a commit (git log --oneline lists some); in a shallow clone fetch it "
+            "first: git fetch --depth=1 origin <branch>, then git:FETCH_HEAD",
         )
     inside = dist.resolve().relative_to(root.resolve()).as_posix()
     prefix = "" if inside == "." else f"{inside}/"
     return _blobs(root, commit.stdout.decode().strip(), prefix, environment)
+
+
+def refuse_unknown(environment: str | None, old: Files, new: Files) -> None:
+    """Raises DiffError if neither side has the environment that was asked for: a slip is not "no change"."""
+    if environment and not old and not new:
+        raise DiffError(
+            f"--environment {environment}: neither side has it",
+            "give the name of a folder in dist, or leave it out",
+        )
 
 
 def _blobs(root: Path, commit: str, prefix: str, environment: str | None) -> Files:
@@ -91,7 +102,8 @@ def _contents(stream: bytes, count: int) -> list[bytes]:
         header = stream[at:end].split(b" ")
         if header[-1] == b"missing":
             raise DiffError(
-                f"git has no content for {header[0].decode()}", "the clone is partial; fetch it: git fetch --refetch"
+                f"git has no content for {header[0].decode()}",
+                "the clone is partial; fetch it: git fetch --refetch",
             )
         size = int(header[-1])
         found.append(stream[end + 1 : end + 1 + size])
@@ -101,7 +113,9 @@ def _contents(stream: bytes, count: int) -> list[bytes]:
 
 def _folder(folder: Path, environment: str | None) -> Files:
     wanted = (path for path in scan(folder).files if _compared(path))
-    return {path: read(folder / path) for path in wanted if not environment or path.startswith(f"{environment}/")}
+    return {
+        path: read(folder / path) for path in wanted if not environment or path.startswith(f"{environment}/")
+    }
 
 
 def _compared(path: str) -> bool:
@@ -113,10 +127,14 @@ def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
     try:
         return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=_GIT_SECONDS)
     except FileNotFoundError as problem:
-        raise DiffError("git is not installed", "install git, or compare with a folder: --against DIR") from problem
+        raise DiffError(
+            "git is not installed", "install git, or compare with a folder: --against DIR"
+        ) from problem
     except subprocess.TimeoutExpired as problem:
         raise DiffError(f"git {arguments[0]} did not end within {_GIT_SECONDS} s") from problem
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
-    return done.stderr.decode("utf-8", "replace").strip().partition("\n")[0][:200] or f"exit {done.returncode}"
+    return (
+        done.stderr.decode("utf-8", "replace").strip().partition("\n")[0][:200] or f"exit {done.returncode}"
+    )

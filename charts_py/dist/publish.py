@@ -48,8 +48,8 @@ def publish(
     written.
 
     Raises RemovalRefused if an object would go away without `allow_removal`, DistBusy if another publish
-    lasts longer than `calls.patience` seconds, DistError for a folder that cannot be written as asked. dist is
-    then as it was before.
+    lasts longer than `calls.patience` seconds, DistError for a folder that cannot be written as asked. dist
+    is then as it was before.
     """
     check_environments(environments, remove_environments)
     place = swap.resolve(dist)

@@ -83,19 +83,17 @@ def relative_path(group: str, kind: str, version: str) -> str:
 def says_something(schema: Schema) -> bool:
     """Whether the schema types anything beside what every object has: its spec or fields of its own."""
     fields = {name: child for name, child in schema.get("properties", {}).items() if name not in _ENVELOPE}
-    return any(_typed(child, top=name == "spec") for name, child in fields.items())
+    return any(_typed(child) for child in fields.values())
 
 
-def _typed(schema: object, *, top: bool) -> bool:
-    """Whether `schema` refuses anything; of `spec` it must say what is in it, not only that it is a map."""
+def _typed(schema: object) -> bool:
+    """Whether `schema` refuses anything; that a map is a map says nothing of what is in it."""
     if not isinstance(schema, dict):
         return schema is False
     if any(schema.get(key) for key in _SAYS_SOMETHING):
         return True
     inner = schema.get("additionalProperties")
-    if inner is False or (isinstance(inner, dict) and _typed(inner, top=False)):
-        return True
-    return not top and schema.get("type") not in (None, "object")
+    return inner is False or _typed(inner) or schema.get("type") not in (None, "object")
 
 
 def _load(path: Path) -> CrdSchema:

@@ -91,8 +91,7 @@ def _required(error: ValidationError, _: str) -> tuple[str, str]:
     missing = [name for name in error.validator_value if name not in error.instance]
     names = ", ".join(f'"{name}"' for name in missing)
     near = [guess for name in missing if (guess := _near(name, error.instance))]
-    noun = "field" if len(missing) == 1 else "fields"
-    message = f"{noun} {names} missing"
+    message = f"field {names} is missing" if len(missing) == 1 else f"fields {names} are missing"
     return message, f'Did you write "{near[0]}" for it?' if near else f"Add {names}."
 
 

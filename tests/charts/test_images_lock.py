@@ -127,9 +127,8 @@ def test_the_hash_is_that_of_the_file(tmp_path: Path) -> None:
     write(lock, path)
     assert subprocess.check_output(["sha256sum", path], text=True).split()[0] == lock.sha256
     # What people write by hand, in whatever order and form, has the hash of its content.
-    path.write_text(
-        f'# mine\nimages: [{{digest: "{A}", image: "{WEB}"}}]\nkind: ImageLock\napiVersion: paperclip-gitops/v1\n'
-    )
+    entry = f'{{digest: "{A}", image: "{WEB}"}}'
+    path.write_text(f"# mine\nimages: [{entry}]\nkind: ImageLock\napiVersion: paperclip-gitops/v1\n")
     assert load(path).sha256 == lock.sha256
 
 
@@ -146,9 +145,9 @@ def locks(draw: st.DrawFn) -> ImageLock:
     found: dict[str, LockedImage] = {}
     for name, tag in draw(st.lists(st.tuples(NAMES, TAGS), max_size=5)):
         text = f"{name}:{tag}"
-        entry = draw(st.builds(LockedImage, st.just(text), DIGESTS) | st.builds(
-            lambda image, reason: LockedImage(image, None, reason), st.just(text), REASONS | st.just("")))  # fmt: skip
-        found.setdefault(images._name(images._parse(text)), entry)
+        digest = draw(st.none() | DIGESTS)
+        reason = "" if digest else draw(st.just("") | REASONS)
+        found.setdefault(images._name(images._parse(text)), LockedImage(text, digest, reason))
     return lock_of(*found.values())
 
 
@@ -162,12 +161,11 @@ def test_what_is_written_reads_back_the_same(lock: ImageLock) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(max_size=80))
-def test_no_text_breaks_the_reader(text: str) -> None:
-    try:
+def test_no_text_by_chance_breaks_the_reader(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse(text)
-    except ConfigError as error:
-        assert error.message.startswith("images.lock:")
-        assert error.remedy
+    assert caught.value.message.startswith("images.lock:")
+    assert caught.value.remedy
 
 
 GOOD_HEAD = "apiVersion: paperclip-gitops/v1\nkind: ImageLock\n"
@@ -188,8 +186,8 @@ GOOD_HEAD = "apiVersion: paperclip-gitops/v1\nkind: ImageLock\n"
         ("images:\n- nginx:1\n", "images.lock:4:3: expected a map with image, digest, unresolved"),
         ("images:\n- image: nginx:1\n  unresolved: 1\n", "images.lock:5:3: unresolved must be text"),
         (f"images:\n- image: nginx:1\n  digest: {A}\n  unresolved: x\n", "images.lock:6:3: unresolved says why"),
-        ("images:\n- image: nginx:1\n- image: docker.io/nginx:1\n", "images.lock:5:3: image 'docker.io/nginx:1' is in line 4"),
-        ("images: [{image: 'nginx:1'}, {image: 'nginx:1'}]\n", "images.lock:3:31: image 'nginx:1' is in line 3"),
+        ("images:\n- image: a:1\n- image: docker.io/a:1\n", ":5:3: image 'docker.io/a:1' is in line 4"),
+        ("images: [{image: 'a:1'}, {image: 'a:1'}]\n", "images.lock:3:27: image 'a:1' is in line 3"),
         ("images: nginx:1\n", "images.lock:3:1: images must be a list"),
         ("image: []\n", "images.lock:3:1: unknown field 'image'; known: apiVersion, kind, images"),
         ("kind: ImageLock\n", "images.lock:3:1:"),
@@ -232,7 +230,7 @@ def test_an_equal_file_is_left_alone(tmp_path: Path) -> None:
     assert write(lock, path) is False
     assert path.stat().st_ino == inode
     assert write(lock_of(LockedImage(WEB, B)), path) is True
-    assert os.listdir(tmp_path) == ["images.lock"]
+    assert [file.name for file in tmp_path.iterdir()] == ["images.lock"]
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
@@ -269,7 +267,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     with pytest.raises(GitopsError, match="No space left"):
         write(lock_of(LockedImage(WEB, B)), path)
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["images.lock"]
+    assert [file.name for file in tmp_path.iterdir()] == ["images.lock"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -465,7 +463,8 @@ def test_no_registry_at_all_ends_with_5_and_the_lock_as_it_was(shell: Shell, reg
 
 
 def test_a_lock_written_by_hand_is_not_rewritten_without_need(shell: Shell) -> None:
-    by_hand = f"# mine\nkind: ImageLock\napiVersion: paperclip-gitops/v1\nimages: [{{image: '{APP}', digest: '{A}'}}]\n"
+    entry = f"{{image: '{APP}', digest: '{A}'}}"
+    by_hand = f"# mine\nkind: ImageLock\napiVersion: paperclip-gitops/v1\nimages: [{entry}]\n"
     shell.file.write_text(by_hand)
     assert shell("lock") == 0
     assert shell.file.read_text() == by_hand

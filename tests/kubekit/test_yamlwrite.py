@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
 import pytest
+
 from kubekit.yamlwrite import MAX_LEVELS, dump, dump_all
 
 DEPLOYMENT = {
@@ -100,9 +101,12 @@ def test_only_the_top_puts_kind_before_name():
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({}, "{}"), ([], "[]"), (None, "null"), (True, "true"), ("", '""'), ("a", "a"), ([[]], "- []"), ([{}], "- {}"),
-        ([["a"], [["b"]]], "- - a\n- - - b"), (1, "1"), (1.0, "1.0"), (1e22, "1.0e+22"), (-0.0, "-0.0"), (1e-7, "1.0e-07"),
-        ("a: b", '"a: b"'), ("é", '"é"'), ("\U0001fffe", '"\\U0001fffe"'), ("a\u202eb", '"a\\u202eb"'), ("\t", '"\\t"'),
+        ({}, "{}"), ([], "[]"), (None, "null"), (True, "true"), ("", '""'), ("a", "a"), ([[]], "- []"),
+        ([{}], "- {}"),
+        ([["a"], [["b"]]], "- - a\n- - - b"), (1, "1"), (1.0, "1.0"), (1e22, "1.0e+22"), (-0.0, "-0.0"),
+        (1e-7, "1.0e-07"),
+        ("a: b", '"a: b"'), ("é", '"é"'), ("\U0001fffe", '"\\U0001fffe"'), ("a\u202eb", '"a\\u202eb"'),
+        ("\t", '"\\t"'),
     ],
 )  # fmt: skip
 def test_a_document_of_one_value(value, text):
