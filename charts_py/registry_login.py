@@ -40,8 +40,11 @@ def read_credentials(path: Path | None = None) -> dict[str, Credential]:
 
     Raises ConfigError, which never quotes the file.
     """
-    path = path or Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     remedy = "log in again with `docker login`, or remove the entry"
+    try:
+        path = path or Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    except RuntimeError:  # a user without a home, as in many containers
+        return {}
     try:
         tree = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -21,7 +21,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kubekit.identity import Manifest
-from kubekit.placeholders import CHECKS, LISTS, MAPS, Check, Placeholder, PlaceholderError, TemplateError
+from kubekit.placeholders import (
+    CHECKS,
+    LISTS,
+    MAPS,
+    Check,
+    Placeholder,
+    PlaceholderError,
+    TemplateError,
+    shown,
+)
 from kubekit.pointers import join
 
 __all__ = ["Contract", "JobTemplate", "Placeholder", "PlaceholderError", "TemplateError", "escaped"]
@@ -187,7 +196,7 @@ class JobTemplate:
                 problems.append(f"{name} is missing: {self.placeholders[name].about}")
         if len(given) != len(values):
             unknown = sorted(str(name) for name in values.keys() - self.placeholders.keys())
-            problems.extend(f"{name} is not a placeholder" for name in unknown)
+            problems.extend(f"{shown(name)} is not a placeholder" for name in unknown)
         if problems:
             raise PlaceholderError(self.name, tuple(problems))
         return given

@@ -120,7 +120,7 @@ def _string(placeholder: Placeholder) -> Check:
         if problem := text_problem(value, limit):
             problems.append(f"{name} {problem}")
         elif not matches(value):
-            problems.append(f"{name} is {_shown(value)}, which does not match {placeholder.pattern}")
+            problems.append(f"{name} is {shown(value)}, which does not match {placeholder.pattern}")
         return value
 
     return check
@@ -133,9 +133,9 @@ def _path(placeholder: Placeholder) -> Check:
         if problem := text_problem(value, limit):
             problems.append(f"{name} {problem}")
         elif not _PATH.fullmatch(value) or not {".", ".."}.isdisjoint(value.split("/")):
-            problems.append(f'{name} is {_shown(value)}; write an absolute path without "." and ".." steps')
+            problems.append(f'{name} is {shown(value)}; write an absolute path without "." and ".." steps')
         elif value != inside and not value.startswith(f"{inside}/"):
-            problems.append(f"{name} is {_shown(value)}, which is outside of {inside}")
+            problems.append(f"{name} is {shown(value)}, which is outside of {inside}")
         return value
 
     return check
@@ -148,7 +148,7 @@ def _integer(placeholder: Placeholder) -> Check:
         if type(value) is not int:
             problems.append(f"{name} is {_kind(value)}, not an integer")
         elif (low is not None and value < low) or (high is not None and value > high):
-            problems.append(f"{name} is {_shown(value)}; it may be {low} to {high}")
+            problems.append(f"{name} is {shown(value)}; it may be {low} to {high}")
         return value
 
     return check
@@ -197,7 +197,7 @@ def _environment(placeholder: Placeholder) -> Check:
                 continue
             key, text = entry["name"], entry["value"]
             if not matches(key):
-                problems.append(f"{name}[{index}] has the name {_shown(key)}; want {placeholder.pattern}")
+                problems.append(f"{name}[{index}] has the name {shown(key)}; want {placeholder.pattern}")
             elif key in reserved:
                 problems.append(f"{name}[{index}] sets {key}, which is not the run's to set")
             elif key in seen:
@@ -235,9 +235,9 @@ def _map(placeholder: Placeholder) -> Check:
             return value
         for key, text in value.items():
             if not isinstance(key, str) or not key_matches(key):
-                problems.append(f"{name} has the key {_shown(key)}; it must match {placeholder.key_pattern}")
+                problems.append(f"{name} has the key {shown(key)}; it must match {placeholder.key_pattern}")
             elif not isinstance(text, str) or not matches(text):
-                problems.append(f"{name}[{key!r}] is {_shown(text)}; want a text like {placeholder.pattern}")
+                problems.append(f"{name}[{key!r}] is {shown(text)}; want a text like {placeholder.pattern}")
         return dict(value)
 
     return check
@@ -250,18 +250,18 @@ def _tolerations(placeholder: Placeholder) -> Check:
 
     def problem_of(item: Mapping[Any, Any]) -> str:
         if unknown := [key for key in item if key not in _TOLERATION]:
-            return f"has the key {_shown(unknown[0])}; it may have {', '.join(_TOLERATION)}"
+            return f"has the key {shown(unknown[0])}; it may have {', '.join(_TOLERATION)}"
         operator, key, value = item.get("operator", "Equal"), item.get("key"), item.get("value", "")
         if operator not in _OPERATORS or item.get("effect", _EFFECTS[0]) not in _EFFECTS:
             return f"wants an operator of {', '.join(_OPERATORS)} and an effect of {', '.join(_EFFECTS)}"
         if key is None and operator != "Exists":
             return "has no key; only the operator Exists may do without"
         if key is not None and not (isinstance(key, str) and key_matches(key)):
-            return f"has the key {_shown(key)}; it must match {placeholder.key_pattern}"
+            return f"has the key {shown(key)}; it must match {placeholder.key_pattern}"
         if not isinstance(value, str) or not matches(value) or (operator == "Exists" and value):
-            return f"has the value {_shown(value)}; want {placeholder.pattern}, and none with Exists"
+            return f"has the value {shown(value)}; want {placeholder.pattern}, and none with Exists"
         if "tolerationSeconds" in item and type(item["tolerationSeconds"]) is not int:
-            return f"has tolerationSeconds {_shown(item['tolerationSeconds'])}, which is not an integer"
+            return f"has tolerationSeconds {shown(item['tolerationSeconds'])}, which is not an integer"
         return ""
 
     def check(value: Any, problems: list[str]) -> Any:
@@ -291,7 +291,7 @@ def _resources(placeholder: Placeholder) -> Check:
             _count(placeholder, len(amounts), problems)
             for key, amount in amounts.items():
                 if not isinstance(key, str) or not isinstance(amount, str) or not matches(amount):
-                    problems.append(f"{name}.{part}[{_shown(key)}] is {_shown(amount)}, not a quantity")
+                    problems.append(f"{name}.{part}[{shown(key)}] is {shown(amount)}, not a quantity")
         return {part: dict(value[part]) if isinstance(value[part], Mapping) else {} for part in _NEEDED}
 
     return check
@@ -341,7 +341,8 @@ def _count(placeholder: Placeholder, count: int, problems: list[str]) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """`value` in ASCII and cut, so that it fits into any message."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

@@ -27,14 +27,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("action", choices=["pull"], help="what to do")
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help="Kind, group/Kind or group/version/Kind")
-    parser.add_argument("--from-cluster", action="store_true", help="ask the cluster instead of the catalog")
-    parser.add_argument(
+    # A parser of its own: argparse would end the list of kinds at the first option after "pull".
+    pull = parser.add_subparsers(dest="action", required=True, metavar="pull").add_parser(
+        "pull",
+        description=parser.description,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    pull.add_argument("kinds", nargs="*", metavar="KIND", help="Kind, group/Kind or group/version/Kind")
+    pull.add_argument("--from-cluster", action="store_true", help="ask the cluster instead of the catalog")
+    pull.add_argument(
         "--into", type=Path, metavar="DIR", help="the folder to fill (default: the user's cache)"
     )
-    parser.add_argument("--lock", type=Path, metavar="FILE", help="the pins (default: crd-schemas.lock)")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="how to answer")
+    pull.add_argument("--lock", type=Path, metavar="FILE", help="the pins (default: crd-schemas.lock)")
+    pull.add_argument("--format", choices=["text", "json"], default="text", help="how to answer")
     parser.set_defaults(run=run)
 
 

@@ -49,9 +49,11 @@ def is_current(cache: Path, dist: Path, environment: str, inputs: str) -> bool:
     moved = False
     for path, stamp in stamps.items():
         row = known[path]
-        if not isinstance(row, list) or row[:-1] != [*stamp]:
+        if not isinstance(row, list) or not row:
+            return False
+        if row[:-1] != [*stamp]:
             moved = True
-            if not row or _hash(f"{folder}/{path}") != row[-1]:
+            if _hash(f"{folder}/{path}") != row[-1]:
                 return False
     if moved:
         # Hard links of another environment's publish touch the times; hashing once is enough.

@@ -27,7 +27,7 @@ _SAYS_SOMETHING = frozenset(
         "required",
     },
 )
-_ENVELOPE = frozenset({"apiVersion", "kind", "metadata", "status"})
+ENVELOPE = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 class SchemaFileBroken(ValueError):
@@ -82,7 +82,7 @@ def relative_path(group: str, kind: str, version: str) -> str:
 
 def says_something(schema: Schema) -> bool:
     """Whether the schema types anything beside what every object has: its spec or fields of its own."""
-    fields = {name: child for name, child in schema.get("properties", {}).items() if name not in _ENVELOPE}
+    fields = {name: child for name, child in schema.get("properties", {}).items() if name not in ENVELOPE}
     return any(_typed(child) for child in fields.values())
 
 

@@ -193,7 +193,9 @@ def _faults(resource: dict[str, Any], identity: ObjectId, source: Source | None)
     for path, said in leaves or [("", whole)]:
         quiet = identity.kind == "Secret" and not _UNKNOWN_FIELDS.search(said)
         words = "does not fit its schema" if quiet else said
-        finding = Finding(POLICY, Severity.ERROR, identity, path, f"kubeconform: {words}", source=source)
+        # A file that is no YAML has no identity.
+        named = identity if identity.kind else None
+        finding = Finding(POLICY, Severity.ERROR, named, path, f"kubeconform: {words}", source=source)
         yield replace(finding, remedy="Correct the field, or remove it.")
 
 

@@ -185,7 +185,7 @@ GOOD_HEAD = "apiVersion: paperclip-gitops/v1\nkind: ImageLock\n"
         (f"images:\n- digest: {A}\n", "images.lock:4:3: image must be a reference"),
         ("images:\n- nginx:1\n", "images.lock:4:3: expected a map with image, digest, unresolved"),
         ("images:\n- image: nginx:1\n  unresolved: 1\n", "images.lock:5:3: unresolved must be text"),
-        (f"images:\n- image: nginx:1\n  digest: {A}\n  unresolved: x\n", "images.lock:6:3: unresolved says why"),
+        (f"images:\n- image: a:1\n  digest: {A}\n  unresolved: x\n", "images.lock:6:3: unresolved says why"),
         ("images:\n- image: a:1\n- image: docker.io/a:1\n", ":5:3: image 'docker.io/a:1' is in line 4"),
         ("images: [{image: 'a:1'}, {image: 'a:1'}]\n", "images.lock:3:27: image 'a:1' is in line 3"),
         ("images: nginx:1\n", "images.lock:3:1: images must be a list"),
@@ -350,6 +350,11 @@ def test_two_spellings_of_one_image_make_one_entry() -> None:
     result = relock(ImageLock(), ["nginx:1.27", "docker.io/nginx:1.27"], Known({"docker.io/nginx:1.27": A}))
     assert len(result.lock.images) == 1
     assert result.lock.digest_of("nginx:1.27") == A
+
+
+def test_another_spelling_leaves_the_entry_as_it_is_written() -> None:
+    lock = lock_of(LockedImage(WEB, A))
+    assert relock(lock, ["docker.io/library/nginx:1.27"], Known({})).lock == lock
 
 
 def test_references_that_do_not_do_are_told_all_at_once() -> None:

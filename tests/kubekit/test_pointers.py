@@ -41,7 +41,8 @@ def test_the_examples_of_the_standard(pointer, value):
 
 
 @pytest.mark.parametrize(
-    "pointer", ["/foo/2", "/foo/-1", "/foo/-", "/foo/00", "/foo/01", "/foo/x", "/foo/٠", "/x", "/foo/0/0"]
+    "pointer",
+    ["/foo/2", "/foo/-1", "/foo/-", "/foo/00", "/foo/01", "/foo/x", "/foo/\u0660", "/x", "/foo/0/0"],
 )
 def test_a_pointer_to_nothing_is_an_error_that_names_it(pointer):
     with pytest.raises(PointerError, match="nothing stands at"):

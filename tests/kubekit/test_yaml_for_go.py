@@ -157,7 +157,7 @@ CHARACTERS = [
     "\ufeffa", "a\ufeffb", "\ufdd0", "\ufffd", "\ufffe", "\uffff", "\ud7ff", "\ue000", "\U0001fffe",
     "\U0010ffff",
     "\U00010000", "\U000e0041", "😀", "a 😀 b", "👩‍💻", "🏳️‍🌈", "עברית", "مرحبا", "日本語", "\u00ad", "½", "Ⅷ",
-    "１２", "٣",
+    "\uff11\uff12", "٣",
 ]  # fmt: skip
 LONG = ["x" * 5000, "x " * 3000 + "x", "é" * 3000, "\u2028" * 500, "a\n" * 2000, '"' * 2000]
 NASTY = list(dict.fromkeys(chain(BOOLEANS, NUMBERS, SYNTAX, LINES, CHARACTERS, LONG)))

@@ -1,4 +1,4 @@
-"""What we write, the readers of Python read back: libyaml (YAML 1.1), pure PyYAML, ruamel's own loader, ours."""
+"""What we write, the readers of Python read back: libyaml (YAML 1.1), PyYAML, ruamel's own loader, ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer's own promises; that other readers agree is tested in test_yaml_round_trip.py and test_yaml_for_go.py."""
+"""The writer's own promises; what other readers make of its text stands in the tests beside this one."""
 
 from __future__ import annotations
 

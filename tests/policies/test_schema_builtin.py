@@ -1,4 +1,4 @@
-"""Objects of Kubernetes itself: what is refused, how it is said, and what the cache may and may not change."""
+"""Objects of Kubernetes itself: what is refused, how it is said, and what the cache may not change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kubekit.identity import ObjectId
 from policies.model import Severity, Source
 from policies.schemas import builtin, versions
@@ -34,7 +35,9 @@ DEPLOYMENT = {
 }
 
 
-def judge(*manifests: dict, version: str = "1.33", cache: Path | None = None, **options: object) -> SchemaReport:
+def judge(
+    *manifests: dict, version: str = "1.33", cache: Path | None = None, **options: object
+) -> SchemaReport:
     settings = {"declared_unchecked": frozenset(), "require_all": False, "crds": CrdSchemas([]), **options}
     return check([(each, None) for each in manifests], kubernetes_version=version, cache=cache, **settings)
 
@@ -79,9 +82,19 @@ def test_an_unknown_field_like_no_other_is_answered_with_what_is_allowed() -> No
 @pytest.mark.parametrize(
     ("spec", "pointer", "message", "remedy"),
     [
-        ({"replicas": "3"}, "/spec/replicas", "is text, must be a whole number", "Write the number without quotes."),
+        (
+            {"replicas": "3"},
+            "/spec/replicas",
+            "is text, must be a whole number",
+            "Write the number without quotes.",
+        ),
         ({"replicas": 2.5}, "/spec/replicas", "is a number, must be a whole number", ""),
-        ({"paused": "true"}, "/spec/paused", "is text, must be true or false", "Write true or false without quotes."),
+        (
+            {"paused": "true"},
+            "/spec/paused",
+            "is text, must be true or false",
+            "Write true or false without quotes.",
+        ),
         ({"strategy": []}, "/spec/strategy", "is a list, must be a map", ""),
         ({"template": None}, "/spec/template", "", ""),
         (
@@ -218,7 +231,9 @@ assert report.coverage.checked == 1
 print(sorted({{"kubernetes_validate", "jsonschema", "httpx", "yaml"}} & set(sys.modules)))
 """
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

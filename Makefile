@@ -1,0 +1,39 @@
+# Every target is one line that calls the program. `make synth` and `make test` set up all they need.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(VENV)/.run: requirements.lock pyproject.toml
+	@sh scripts/setup.sh $(VENV) requirements.lock $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml
+	@sh scripts/setup.sh $(VENV) requirements-dev.lock $@
+
+setup: $(VENV)/.dev ## everything for developing, from the locks
+synth: $(VENV)/.run ## environments/*.yaml to dist/
+	@$(BIN)/paperclip-gitops synth $(ARGS)
+check: $(VENV)/.run ## the policies and schemas over dist/
+	@$(BIN)/paperclip-gitops check $(ARGS)
+diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
+	@$(BIN)/paperclip-gitops diff $(ARGS)
+test: $(VENV)/.dev ## the fast suite
+	@$(BIN)/python -m pytest -n 2 -m "not e2e" $(ARGS)
+e2e: $(VENV)/.dev tools ## against a real control plane
+	@$(BIN)/python -m pytest tests/e2e -m e2e $(ARGS)
+bench: $(VENV)/.dev ## a table of figures and ratios
+	@$(BIN)/python bench/run.py $(ARGS)
+lint: $(VENV)/.dev ## format, lint, types, layers
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-cache
+tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
+	@$(BIN)/paperclip-gitops tools install
+schema: $(VENV)/.run ## the JSON Schemas that editors read
+	@$(BIN)/paperclip-gitops schema --write
+lock: ## new versions of every package, by hash
+	@sh scripts/lock.sh
+
+.PHONY: help setup synth check diff test e2e bench lint tools schema lock

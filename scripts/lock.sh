@@ -1,0 +1,13 @@
+#!/bin/sh
+# Resolves pyproject.toml into the two locks: the same versions in both, valid on every platform from Python 3.11 on.
+set -eu
+uv=.venv/bin/uv
+[ -x "$uv" ] || .venv/bin/python -m pip install --quiet uv
+compile() {
+    { echo "# Every package by version and hash. Made by \`make lock\`."
+      "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url "$@" pyproject.toml
+    } > "$out.new"
+    mv "$out.new" "$out"
+}
+out=requirements.lock compile --extra build
+out=requirements-dev.lock compile --extra build --extra dev --constraint requirements.lock
