@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from charts_py.config.environment import Environment
 from charts_py.images import ImageLock
 from charts_py.render import Rendering
-from kubekit import yamlwrite
+from kubekit import yamlread
 from kubekit.identity import Manifest, ObjectId
 from policies import waivers
 from policies.model import Finding, Severity, Source
@@ -22,8 +20,6 @@ from policies.run import ordered, run
 from policies.schemas import check as schemas
 from policies.schemas.crds import CrdSchemas
 from policies.world import Facts, World
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,13 @@ class Judgement:
     unchecked: Mapping[str, int]
 
 
-def judge(rendering: Rendering, environment: Environment | None, images: ImageLock, settings: CheckSettings) -> Judgement:
+def judge(
+    rendering: Rendering, environment: Environment | None, images: ImageLock, settings: CheckSettings
+) -> Judgement:
     """All findings about one environment; `environment` is None for the fleet."""
     placed = [
-        (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct)) for one in rendering.objects
+        (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct))
+        for one in rendering.objects
     ]
     jobs = list(sample_jobs(rendering))
     findings = run(World([*placed, *jobs], facts(environment)))
@@ -56,11 +55,13 @@ def judge(rendering: Rendering, environment: Environment | None, images: ImageLo
         [*placed, *jobs],
         kubernetes_version=environment.cluster.kubernetes_version if environment else "1.35",
         crds=settings.crds,
-        declared_unchecked=frozenset(environment.checks.unchecked_kinds if environment else ("argoproj.io/ApplicationSet",)),
+        declared_unchecked=frozenset(
+            environment.checks.unchecked_kinds if environment else ("argoproj.io/ApplicationSet",)
+        ),
         require_all=settings.require_schemas,
         cache=settings.cache,
     )
-    findings = [*findings, *report.findings, *_unread(placed)]
+    findings = [*findings, *report.findings, *_unread(placed, rendering.texts)]
     if environment is not None:
         findings += _chart_images(rendering, environment, images)
     return Judgement(tuple(ordered(findings)), report.coverage.checked, report.coverage.unchecked)
@@ -81,13 +82,15 @@ def facts(environment: Environment | None) -> Facts:
     if environment is None:
         return Facts()
     cluster = environment.cluster
-    pools = ()
+    pools: tuple[tuple[str, str], ...] = ()
     if cluster.cilium is not None and cluster.cilium.pool is not None and not cluster.cilium.pool.render:
         pools = ((cluster.cilium.pool.start, cluster.cilium.pool.stop),)
     return Facts({one.name: frozenset(one.access_modes) for one in cluster.storage_classes}, pools)
 
 
-def waive(findings: Sequence[Finding], known: waivers.Waivers, today: datetime.date, *, complete: bool) -> list[Finding]:
+def waive(
+    findings: Sequence[Finding], known: waivers.Waivers, today: datetime.date, *, complete: bool
+) -> list[Finding]:
     """`complete`: the findings are those of every environment, so a waiver that covers none is dead."""
     result = waivers.apply(findings, known, today)
     return result if complete else [one for one in result if "covers nothing" not in one.message]
@@ -104,10 +107,10 @@ def summary(findings: Iterable[Finding]) -> dict[str, int]:
     return {key: counts[key] for key in (*map(str, Severity), "waived")}
 
 
-def _unread(placed: Sequence[tuple[Manifest, Source]]) -> Iterator[Finding]:
+def _unread(placed: Sequence[tuple[Manifest, Source]], texts: Sequence[str]) -> Iterator[Finding]:
     """What would read back as something else. The writer is tested against Go; this is the belt to the braces."""
-    for manifest, source in placed:
-        if yaml.load(yamlwrite.dump(manifest), Loader=_Loader) != manifest:  # noqa: S506  a safe loader
+    for (manifest, source), text in zip(placed, texts, strict=True):
+        if _read_back(text) != manifest:
             yield Finding(
                 "yaml-go-safe",
                 Severity.ERROR,
@@ -119,13 +122,27 @@ def _unread(placed: Sequence[tuple[Manifest, Source]]) -> Iterator[Finding]:
             )
 
 
+def _read_back(text: str) -> object:
+    try:
+        return yamlread.read(text, "", max_bytes=len(text) * 4, max_depth=100).value
+    except yamlread.YamlProblem as problem:
+        return problem
+
+
 def _chart_images(rendering: Rendering, environment: Environment, images: ImageLock) -> Iterator[Finding]:
     """The images of the chart stand in its values, where no policy over objects sees them."""
     database = environment.database
     if database.kind != "bitnami":
         return
     policy = next(policy for policy in all_policies() if policy.id == "image-digest")
-    application = next((one for one in rendering.objects if one.id.kind == "Application" and one.id.name.endswith(database.release)), None)
+    application = next(
+        (
+            one
+            for one in rendering.objects
+            if one.id.kind == "Application" and one.id.name.endswith(database.release)
+        ),
+        None,
+    )
     for image in (database.image, database.metrics_image):
         if image is not None and images.digest_of(image.text) is None:
             yield Finding(

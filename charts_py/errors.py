@@ -1,10 +1,10 @@
 """What can go wrong, as a tree; the program ends with the exit code of the class.
 
-    GitopsError                1
-    ├── UsageError             2   the command line
-    ├── ConfigError            3   the config, images.lock, waivers or templates
-    ├── ToolMissing            4   node, kubeconform, kubectl
-    └── ClusterUnreachable     5   a cluster or a registry
+GitopsError                1
+├── UsageError             2   the command line
+├── ConfigError            3   the config, images.lock, waivers or templates
+├── ToolMissing            4   node, kubeconform, kubectl
+└── ClusterUnreachable     5   a cluster or a registry
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +20,8 @@ from charts_py.sources import ConfigFile
 
 if TYPE_CHECKING:
     from charts_py.checks import CheckSettings, Judgement
-    from charts_py.config.load import LoadedEnvironment
+    from charts_py.config.environment import Environment
+    from charts_py.config.load import LoadedEnvironment, Problem
     from charts_py.images import ImageLock
     from charts_py.render import Rendering
     from policies.model import Finding
@@ -109,7 +111,9 @@ def _program_hash() -> str:
     return _PROGRAM[0]
 
 
-def _render(request: Request, stale: Sequence[ConfigFile], skipped: tuple[str, ...], digests: Mapping[str, str]) -> Result:
+def _render(
+    request: Request, stale: Sequence[ConfigFile], skipped: tuple[str, ...], digests: Mapping[str, str]
+) -> Result:
     with ThreadPoolExecutor(1) as background:
         # Node takes 0.2 s to start; meanwhile the config is read here.
         kernel: Future[None] = background.submit(_start_kernel)
@@ -134,7 +138,7 @@ def _load_all(files: Iterable[ConfigFile]) -> Iterator[tuple[ConfigFile, LoadedE
     """Every file is read before an error is raised, so that all problems are seen at once."""
     from charts_py.config.load import InvalidConfig, load_environment  # noqa: PLC0415  pydantic: 0.15 s
 
-    problems = []
+    problems: list[Problem] = []
     loaded: list[tuple[ConfigFile, LoadedEnvironment | None]] = []
     for one in files:
         try:
@@ -158,15 +162,20 @@ def _rendered(
     from charts_py.config.load import load_fleet  # noqa: PLC0415  as above
     from charts_py.render import render, render_fleet  # noqa: PLC0415  as above
 
+    # A synth makes trees and no cycles; looking for cycles takes a tenth of its time.
+    gc.disable()
     settings = _check_settings(request)
     templates = sources.templates_folder(request.templates)
-    done: list[tuple[RenderedEnvironment, Judgement, Rendering]] = []
-    for one, environment in loaded:
-        config = environment.config if environment else None
-        rendering = render(config, lock, templates) if config else render_fleet(load_fleet(one.path))
-        judgement = checks.judge(rendering, config, lock, settings)
-        version = config.cluster.kubernetes_version if config else ""
-        done.append((_publishable(one, rendering, lock, known, templates, version), judgement, rendering))
+    # While one environment is judged here, the next one is with Node: each waits for the other half of the time.
+    with ThreadPoolExecutor(1) as background:
+        waiting: list[Future[tuple[RenderedEnvironment, Judgement, Rendering]]] = []
+        for one, environment in loaded:
+            config = environment.config if environment else None
+            rendering = render(config, lock, templates) if config else render_fleet(load_fleet(one.path))
+            waiting.append(
+                background.submit(_finished, one, rendering, config, lock, known, templates, settings)
+            )
+        done = [future.result() for future in waiting]
     findings = checks.waive(
         [finding for _, judgement, _ in done for finding in judgement.findings],
         known,
@@ -177,18 +186,22 @@ def _rendered(
     return Result(tuple(published), skipped, tuple(findings), tuple(judgements), tuple(renderings), digests)
 
 
-def _publishable(  # noqa: PLR0913  each is one of the inputs that provenance names
+def _finished(  # noqa: PLR0913  what the rendering was made from, and what it is judged by
     one: ConfigFile,
     rendering: Rendering,
+    config: Environment | None,
     lock: ImageLock,
     known: Waivers,
     templates: Path,
-    version: str,
-) -> RenderedEnvironment:
-    from charts_py.dist import provenance  # noqa: PLC0415  importlib.metadata, only now
+    settings: CheckSettings,
+) -> tuple[RenderedEnvironment, Judgement, Rendering]:
+    from charts_py import checks  # noqa: PLC0415  after the kernel has started
+    from charts_py.dist import provenance  # noqa: PLC0415  as above
 
+    judgement = checks.judge(rendering, config, lock, settings)
     inputs = sources.provenance_inputs(one.sha256, lock.sha256, known.sha256, sources.folder_hash(templates))
-    return RenderedEnvironment(rendering.name, rendering.all_files(), inputs, provenance.tools(version or "1.35"))
+    tools = provenance.tools(config.cluster.kubernetes_version if config else "")
+    return RenderedEnvironment(rendering.name, rendering.all_files(), inputs, tools), judgement, rendering
 
 
 def _check_settings(request: Request) -> CheckSettings:
@@ -202,6 +215,8 @@ def _check_settings(request: Request) -> CheckSettings:
 def _schema_folders(request: Request) -> tuple[Path, ...]:
     """Where CRD schemas may be: what was named, $PAPERCLIP_CRD_SCHEMAS, then what `schemas pull` has fetched."""
     named = os.environ.get("PAPERCLIP_CRD_SCHEMAS", "")
-    pulled = cache_root() / "schemas"
-    fetched = sorted(pulled.iterdir()) if pulled.is_dir() else []
-    return (*request.crd_schemas, *(Path(part) for part in named.split(os.pathsep) if part), *fetched)
+    return (
+        *request.crd_schemas,
+        *(Path(part) for part in named.split(os.pathsep) if part),
+        *sources.pulled_schemas(),
+    )

@@ -64,7 +64,7 @@ class RegistryError(GitopsError):
         self.reason = reason
 
 
-class RegistryUnreachable(RegistryError, ClusterUnreachable):  # noqa: N818 - named like its family
+class RegistryUnreachable(RegistryError, ClusterUnreachable):
     exit_code = 5
 
 

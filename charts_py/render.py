@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from charts_py import jobtemplates
@@ -57,13 +58,20 @@ class Rendering:
     job_templates: tuple[JobTemplate, ...]
     files: Mapping[str, bytes]
 
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The YAML of each object."""
+        return tuple(yamlwrite.dump(rendered.manifest) for rendered in self.objects)
+
     def all_files(self) -> dict[str, bytes]:
         """Every file of the environment, objects included. Raises GitopsError if two objects need one file."""
         result = dict(self.files)
-        for rendered in self.objects:
+        for rendered, text in zip(self.objects, self.texts, strict=True):
             if rendered.path in result:
-                raise GitopsError(f"{rendered.id}: another object of this stack has the file {rendered.path}", "rename one")
-            result[rendered.path] = yamlwrite.dump(rendered.manifest).encode()
+                raise GitopsError(
+                    f"{rendered.id}: another object of this stack has the file {rendered.path}", "rename one"
+                )
+            result[rendered.path] = text.encode()
         return result
 
 
@@ -76,7 +84,9 @@ def render(environment: Environment, images: ImageLock, templates: Path | None =
     """The whole environment through cdk8s. Raises ConfigError for templates that cannot be made."""
     inputs = inputs_of(environment, images, templates)
     objects = tuple(_through_cdk8s(inputs))
-    files = {f"{JOB_TEMPLATES}/{name}": data for name, data in jobtemplates.files(inputs.job_templates).items()}
+    files = {
+        f"{JOB_TEMPLATES}/{name}": data for name, data in jobtemplates.files(inputs.job_templates).items()
+    }
     if environment.database.kind == "bitnami":
         values = yamlwrite.dump(database.bitnami_values(environment.database, images))
         files[f"{DATABASE}/values.yaml"] = values.encode()
@@ -97,17 +107,3 @@ def _through_cdk8s(inputs: Inputs) -> Iterator[RenderedObject]:
             concept(chart, inputs)
         for construct, manifest in chart.manifests():
             yield RenderedObject(stack, construct, manifest)
-
-
-def images_of(environment: Environment) -> tuple[str, ...]:
-    """Every image that the environment names, each once, sorted."""
-    server = environment.server
-    found = {server.image, *(one.image for one in (*server.init_containers, *server.sidecars))}
-    found |= {kind.image for kind in environment.agents.jobs.kinds}
-    if environment.database.kind == "cloudnative-pg":
-        found.add(environment.database.image)
-    if environment.database.kind == "bitnami":
-        found.add(environment.database.image.text)
-        if environment.database.metrics_image is not None:
-            found.add(environment.database.metrics_image.text)
-    return tuple(sorted(found))

@@ -25,7 +25,12 @@ LAUNCHER_CALLS = (
     Call("", "persistentvolumeclaims", ("get",), "whether the workspace is bound, and its mode"),
     Call("", "resourcequotas", ("get", "list"), "why a Job's pod was refused"),
     Call("", "limitranges", ("get", "list"), "why a Job's pod was refused"),
-    Call("coordination.k8s.io", "leases", ("create", "get", "list", "watch", "update", "delete"), "who owns a run"),
+    Call(
+        "coordination.k8s.io",
+        "leases",
+        ("create", "get", "list", "watch", "update", "delete"),
+        "who owns a run",
+    ),
 )
 
 

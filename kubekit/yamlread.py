@@ -2,8 +2,9 @@
 
 What two readers may take for different things, and what can be used to hurt a reader, is refused: duplicate
 keys, aliases (a bomb unfolds from them), merge keys, keys that are not text, foreign tags, directives, and
-numbers with leading zeros. The events come from ruamel.yaml (pure Python, YAML 1.2); values are built here,
-because ruamel's own composing unfolds and recurses before anything can be checked, and takes longer.
+numbers with leading zeros. Values are built here from events, because composing unfolds and recurses before
+anything can be checked. The events come from libyaml, which is ten times as fast; a text that it cannot parse
+is parsed by ruamel.yaml (YAML 1.2), which has the last word and says better what is wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
+import yaml
+
 from kubekit.pointers import escape
+
+_QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Position(NamedTuple):
@@ -23,7 +28,7 @@ class Position(NamedTuple):
     column: int
 
 
-class YamlProblem(ValueError):  # noqa: N818 - it is the reader's finding, and named so in reports
+class YamlProblem(ValueError):
     """Why a text was refused: `message` says what is wrong, `remedy` what mends it. Neither holds a value."""
 
     def __init__(self, source: str, position: Position, message: str, remedy: str) -> None:
@@ -180,14 +185,14 @@ class _Builder:
             message = f'"&{event.anchor}" is an anchor, which is not read'
             self._refuse(event, message, "take it out, and write the value wherever it is used")
         if kind == "ScalarEvent":
-            if event.ctag is None:
-                return self._plain(event) if event.style is None else self._text(event)
+            if _tag(event) is None:
+                return self._plain(event) if not event.style else self._text(event)
             return self._tagged(event)
         if depth > self._max_depth:
             message = f"maps and lists are more than {self._max_depth} levels deep here"
             self._refuse(event, message, "make the file flatter")
         is_map = kind == "MappingStartEvent"
-        if event.ctag is not None and str(event.ctag) != _CORE + ("map" if is_map else "seq"):
+        if _tag(event) not in (None, _CORE + ("map" if is_map else "seq")):
             self._refuse_tag(event)
         return self._mapping(pointer, depth) if is_map else self._sequence(pointer, depth)
 
@@ -222,7 +227,7 @@ class _Builder:
             self._refuse(
                 event, "a map or list is the key of a map", 'write a word and ":"; quote text with { or ['
             )
-        if kind == "ScalarEvent" and event.style is None and event.value == "<<":
+        if kind == "ScalarEvent" and not event.style and event.value == "<<":
             self._refuse(
                 event, '"<<" is a merge key, which is not read', "write out the entries that it brings"
             )
@@ -271,7 +276,7 @@ class _Builder:
 
     def _tagged(self, event: Any) -> Any:
         """A scalar with a tag of the core schema: `!!str 5` is text, `!!int "5"` a number."""
-        tag = str(event.ctag)
+        tag = str(_tag(event))
         if tag == _CORE + "str":
             return self._text(event)
         if tag not in _TYPES:
@@ -287,7 +292,7 @@ class _Builder:
         return value
 
     def _refuse_tag(self, event: Any) -> NoReturn:
-        tag = str(event.ctag).replace(_CORE, "!!")
+        tag = str(_tag(event)).replace(_CORE, "!!")
         self._refuse(
             event, f'the tag "{tag}" is not read here', "take it out; YAML knows text, numbers and the like"
         )
@@ -319,7 +324,20 @@ def _kind_of(value: object) -> str:
     return "true or false" if isinstance(value, bool) else "a number"
 
 
+def _tag(event: Any) -> str | None:
+    """Ruamel keeps the tag as an object of its own."""
+    tag = event.ctag if hasattr(event, "ctag") else event.tag
+    return None if tag is None else str(tag)
+
+
 def _events(text: str, source: str) -> Iterator[Any]:
+    try:
+        return iter(list(yaml.parse(text, Loader=_QUICK)))
+    except (yaml.YAMLError, RecursionError):
+        return _ruamel_events(text, source)
+
+
+def _ruamel_events(text: str, source: str) -> Iterator[Any]:
     # The import takes 20 ms, which a program that reads nothing need not spend.
     from ruamel.yaml import YAML  # noqa: PLC0415
     from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415

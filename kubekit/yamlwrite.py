@@ -50,7 +50,7 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 _LONGEST_PLACE = 20
 
 
-class _Refused(Exception):  # noqa: N818 - never leaves this module
+class _Refused(Exception):
     """A value that cannot be written; `trail` collects the way to it from the inside out."""
 
     def __init__(self, kind: type[TypeError | ValueError], message: str) -> None:

@@ -12,14 +12,16 @@ from policies.registry import policy
 from policies.world import Entry, World
 
 # Kinds whose names are DNS subdomains (Kubernetes "Object Names and IDs"); every other name becomes a label somewhere.
-_SUBDOMAIN_KINDS = frozenset({"ConfigMap", "Secret", "ExternalSecret", "CustomResourceDefinition", "StorageClass"})
+_SUBDOMAIN_KINDS = frozenset(
+    {"ConfigMap", "Secret", "ExternalSecret", "CustomResourceDefinition", "StorageClass"}
+)
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 @policy(
     "name-dns-label",
     title="Names fit where Kubernetes puts them",
-    rationale="A name becomes a label value, a host name or part of a pod's name; over 63 characters it is refused there.",
+    rationale="A name becomes a label value, a host name or part of a pod's name: over 63 characters is refused.",
     remedy="shorten the name to 63 characters of a-z, 0-9 and `-`, starting and ending with a letter or digit",
     waivable=False,
 )
@@ -29,7 +31,7 @@ def name_dns_label(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG0
         return
     explain = names.explain_dns_subdomain if entry.id.kind in _SUBDOMAIN_KINDS else names.explain_dns_label
     if problem := explain(name):
-        yield "/metadata/name", problem
+        yield "/metadata/name", f"name {name!r} {problem}"
 
 
 @policy(
@@ -43,11 +45,11 @@ def label_syntax(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001
     for pointer, labels in _label_maps(entry.manifest):
         for key, value in labels.items():
             if problem := names.explain_label_key(str(key)):
-                yield pointers.join(pointer, str(key)), f"label key: {problem}"
+                yield pointers.join(pointer, str(key)), f"label key {key!r} {problem}"
             if not isinstance(value, str):
                 yield pointers.join(pointer, str(key)), f"label value must be text, and is {value!r}"
             elif problem := names.explain_label_value(value):
-                yield pointers.join(pointer, str(key)), f"label value: {problem}"
+                yield pointers.join(pointer, str(key)), f"label value {value!r} {problem}"
 
 
 def _label_maps(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -66,7 +68,14 @@ def _selectors(tree: object, pointer: str) -> Iterator[tuple[str, Mapping[str, A
             here = pointers.join(pointer, str(key))
             if key in {"matchLabels", "nodeSelector"} and isinstance(value, Mapping):
                 # Cilium writes the source of a label before its key: k8s:app.
-                yield here, {str(name).removeprefix("k8s:"): text for name, text in value.items() if "io.kubernetes.pod" not in name}
+                yield (
+                    here,
+                    {
+                        str(name).removeprefix("k8s:"): text
+                        for name, text in value.items()
+                        if "io.kubernetes.pod" not in name
+                    },
+                )
             else:
                 yield from _selectors(value, here)
     elif isinstance(tree, list):

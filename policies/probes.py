@@ -55,7 +55,9 @@ def probe_port_exists(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: A
 def paperclip_tcp_probes(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001  the signature of every policy
     pods = pod_metadata(entry.manifest)
     pod_labels = pods[1].get("labels") if pods else None
-    if not isinstance(pod_labels, Mapping) or any(pod_labels.get(key) != value for key, value in labels.SERVER.items()):
+    if not isinstance(pod_labels, Mapping) or any(
+        pod_labels.get(key) != value for key, value in labels.SERVER.items()
+    ):
         return
     for container in containers(entry.manifest):
         if container.name != "paperclip" or container.list_name != "containers":
@@ -64,7 +66,11 @@ def paperclip_tcp_probes(entry: Entry, world: World) -> Iterator[Fault]:  # noqa
             probe = container.spec.get(name)
             target = probe.get("tcpSocket") if isinstance(probe, Mapping) else None
             if not isinstance(target, Mapping) or target.get("port") != "http":
-                found = "absent" if not isinstance(probe, Mapping) else next((key for key in probe if key in {*_ACTIONS, "exec"}), "empty")
+                found = (
+                    "absent"
+                    if not isinstance(probe, Mapping)
+                    else next((key for key in probe if key in {*_ACTIONS, "exec"}), "empty")
+                )
                 yield (
                     f"{container.pointer}/{name}",
                     f'container "paperclip" {name} must be tcpSocket on port "http" (is {found})',

@@ -25,7 +25,10 @@ def pvc_storageclass(entry: Entry, world: World) -> Iterator[Fault]:
     if not isinstance(name, str):
         return
     if name not in classes:
-        yield "/spec/storageClassName", f"class {name!r} is not among cluster.storageClasses: {', '.join(sorted(classes))}"
+        yield (
+            "/spec/storageClassName",
+            f"class {name!r} is not among cluster.storageClasses: {', '.join(sorted(classes))}",
+        )
         return
     for index, mode in enumerate(spec.get("accessModes") or ()):
         if mode not in classes[name]:

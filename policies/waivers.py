@@ -1,7 +1,7 @@
 """Waivers: findings that somebody has decided to live with, for a while, with a reason.
 
-They stand in one file and never in the manifests. A waived finding is shown and counted, never hidden; a waiver that has
-expired, or that covers nothing any more, is a finding itself.
+They stand in one file and never in the manifests. A waived finding is shown and counted, never hidden; a waiver that
+has expired, or that covers nothing any more, is a finding itself.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def apply(findings: Sequence[Finding], waivers: Waivers, today: datetime.date) -
         used.update(waiver.line for waiver in covering)
         alive = [waiver for waiver in covering if waiver.expires >= today and _waivable(waiver.policy)]
         result.append(finding.with_waiver(alive[0].reason) if alive else finding)
-    result += [_about(waiver, waivers.file, text) for waiver in waivers.entries for text in _faults(waiver, today, used)]
+    result += [
+        _about(waiver, waivers.file, text)
+        for waiver in waivers.entries
+        for text in _faults(waiver, today, used)
+    ]
     return ordered(result)
 
 
@@ -89,7 +93,8 @@ def _faults(waiver: Waiver, today: datetime.date, used: set[int]) -> Iterable[st
     if waiver.expires < today:
         yield f"the waiver of {waiver.policy} for {waiver.object} expired on {waiver.expires}"
     elif waiver.expires > today + datetime.timedelta(days=MAXIMUM_DAYS):
-        yield f"the waiver of {waiver.policy} for {waiver.object} runs until {waiver.expires}: at most {MAXIMUM_DAYS} days"
+        named = f"the waiver of {waiver.policy} for {waiver.object}"
+        yield f"{named} runs until {waiver.expires}: at most {MAXIMUM_DAYS} days"
     if not _waivable(waiver.policy):
         yield f"{waiver.policy} cannot be waived"
     elif waiver.line not in used:
@@ -98,7 +103,13 @@ def _faults(waiver: Waiver, today: datetime.date, used: set[int]) -> Iterable[st
 
 def _about(waiver: Waiver, file: str, message: str) -> Finding:
     return Finding(
-        "waiver-live", Severity.ERROR, None, "", message, "renew it with a reason, or remove it", Source(file, waiver.line)
+        "waiver-live",
+        Severity.ERROR,
+        None,
+        "",
+        message,
+        "renew it with a reason, or remove it",
+        Source(file, waiver.line),
     )
 
 

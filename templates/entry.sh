@@ -14,13 +14,26 @@ fail() {
 }
 
 agent=''
+group=''
+early=''
 stopped=''
-# INT goes on as TERM too: a shell starts what runs in the background with INT ignored.
+# INT goes on as TERM too: a shell starts what runs in the background with INT ignored. Not `kill -s TERM --`:
+# busybox sends that and then says that it failed.
 stop() {
     stopped=1
-    if [ -n "$agent" ]; then
-        kill -s TERM -- "-$agent" 2>/dev/null || kill -s TERM "$agent" 2>/dev/null
+    if [ -z "$agent" ]; then
+        early=1
+        return
     fi
+    if [ -n "$group" ]; then
+        # Until setsid runs there is no group, and what is there still has the handler of this shell.
+        for _ in 1 2 3; do
+            kill -TERM "-$agent" 2>/dev/null && return
+            kill -0 "$agent" 2>/dev/null || return
+            sleep 1
+        done
+    fi
+    kill -TERM "$agent" 2>/dev/null
 }
 # From the first moment: a process 1 without a handler does not even notice TERM.
 trap stop TERM INT
@@ -47,15 +60,16 @@ if ! command -v "$1" >/dev/null 2>&1; then
 fi
 # A group of its own, so that a stop reaches what the agent has started as well.
 if command -v setsid >/dev/null 2>&1; then
+    group=1
     set -- setsid "$@"
 fi
 
-[ -z "$stopped" ] || fail 143 "stopped before the agent was started"
+[ -z "$early" ] || fail 143 "stopped before the agent was started"
 # exec: never a builtin of this shell, and no shell in between that would keep a signal to itself.
 exec "$@" <"$prompt" &
 agent=$!
 # A stop may have come before there was anything to pass it on to.
-[ -z "$stopped" ] || stop
+[ -z "$early" ] || stop
 
 wait "$agent"
 code=$?

@@ -16,7 +16,10 @@ def show(findings: Sequence[Finding], output: Output) -> None:
     for where, group in groupby((one for one in findings if not one.waived), key=_where):
         output.note(where)
         for one in group:
-            output.note(f"  {one.severity} {one.policy}: {one.pointer + ': ' if one.pointer else ''}{one.message}", str(one.severity))
+            output.note(
+                f"  {one.severity} {one.policy}: {one.pointer + ': ' if one.pointer else ''}{one.message}",
+                str(one.severity),
+            )
             if one.remedy:
                 output.note(f"    mend: {one.remedy}")
     waived = [one for one in findings if one.waived]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _LOCK_EXAMPLES = """\
 examples:
-  paperclip-gitops images lock ghcr.io/owner/app:1.2     lock one more image
+  paperclip-gitops images lock                           the images of every environment
+  paperclip-gitops images lock ghcr.io/owner/app:1.2     and one more
   paperclip-gitops images lock --check                   did a tag move? changes nothing
   paperclip-gitops images lock --update                  take over what every tag is now
   paperclip-gitops images lock --update ghcr.io/owner/app:1.2   the same for one image
@@ -60,7 +61,10 @@ def _subparser(
 
 
 def _register_lock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("images", nargs="*", metavar="IMAGE", help="besides those in the lock: host/name:tag")
+    parser.add_argument("images", nargs="*", metavar="IMAGE", help="besides those of the environments")
+    parser.add_argument(
+        "--environments", type=Path, default=Path("environments"), metavar="DIR", help="whose images to lock"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="ask anew and report; write nothing")
     how.add_argument(
@@ -84,7 +88,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from charts_py import images, registry, registry_login  # noqa: PLC0415 - httpx takes 0.1 s
 
     lock = images.load(arguments.images_file)
-    wanted = [*(entry.image for entry in lock.images), *arguments.images]
+    wanted = [*(_configured(arguments.environments) or (one.image for one in lock.images)), *arguments.images]
     again = (arguments.images or wanted) if arguments.check or arguments.update else []
     with registry.RegistryClient(
         credentials=registry_login.read_credentials(),
@@ -95,6 +99,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     written = not arguments.check and result.lock != lock and images.write(result.lock, arguments.images_file)
     _report(result, output, file=arguments.images_file, written=written)
     return result.exit_code or int(arguments.check and bool(result.changed))
+
+
+def _configured(folder: Path) -> list[str]:
+    """The images of every environment; none where there is no such folder, and the lock then keeps what it has."""
+    from charts_py import sources  # noqa: PLC0415  only for this verb
+    from charts_py.config.load import load_environment  # noqa: PLC0415  as above
+
+    if not folder.is_dir():
+        return []
+    files = [one for one in sources.config_files(folder) if one.kind == "Environment"]
+    return sorted({image for one in files for image in load_environment(one.path).config.images})
 
 
 def _report(result: RelockResult, output: Output, *, file: Path, written: bool) -> None:

@@ -50,7 +50,14 @@ class Output:
     def failure(self, error: GitopsError) -> None:
         """What is wrong and how to mend it; the trace only where it was asked for."""
         if self.format == "json":
-            self.data({"apiVersion": "paperclip-gitops/v1", "kind": "Error", "message": error.message, "remedy": error.remedy})
+            self.data(
+                {
+                    "apiVersion": "paperclip-gitops/v1",
+                    "kind": "Error",
+                    "message": error.message,
+                    "remedy": error.remedy,
+                }
+            )
         self.note(f"error: {error.message}", "error")
         if error.remedy:
             self.note(f"  mend: {error.remedy}")

@@ -12,14 +12,35 @@ if TYPE_CHECKING:
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
     """Where config, pins, waivers, templates and dist are; the defaults are those of a checkout."""
-    parser.add_argument("--environment", action="append", default=[], metavar="E", help="only this environment (repeatable)")
-    parser.add_argument("--environments", type=Path, default=Path("environments"), metavar="DIR", help="the config files")
+    parser.add_argument(
+        "--environment", action="append", default=[], metavar="E", help="only this environment (repeatable)"
+    )
+    parser.add_argument(
+        "--environments", type=Path, default=Path("environments"), metavar="DIR", help="the config files"
+    )
     parser.add_argument("--dist", type=Path, default=Path("dist"), metavar="DIR", help="the rendered state")
-    parser.add_argument("--images-file", type=Path, default=Path("images.lock"), metavar="FILE", help="the pinned digests")
-    parser.add_argument("--waivers", type=Path, default=Path("waivers.yaml"), metavar="FILE", help="the waivers")
-    parser.add_argument("--templates", type=Path, metavar="DIR", help="the Job templates (default: ./templates, else our own)")
-    parser.add_argument("--crd-schemas", type=Path, action="append", default=[], metavar="DIR", help="schemas of custom resources (repeatable)")
-    parser.add_argument("--require-schemas", action="store_true", help="an object without a schema is an error, declared or not")
+    parser.add_argument(
+        "--images-file", type=Path, default=Path("images.lock"), metavar="FILE", help="the pinned digests"
+    )
+    parser.add_argument(
+        "--waivers", type=Path, default=Path("waivers.yaml"), metavar="FILE", help="the waivers"
+    )
+    parser.add_argument(
+        "--templates", type=Path, metavar="DIR", help="the Job templates (default: ./templates, else our own)"
+    )
+    parser.add_argument(
+        "--crd-schemas",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="schemas of custom resources (repeatable)",
+    )
+    parser.add_argument(
+        "--require-schemas",
+        action="store_true",
+        help="an object without a schema is an error, declared or not",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to answer")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from charts_py.cli.requests import add_sources, request_of
@@ -35,12 +34,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_sources(parser)
-    parser.add_argument("--stack", action="append", default=[], metavar="S", help="with --stdout: only this stack (repeatable)")
+    parser.add_argument(
+        "--stack",
+        action="append",
+        default=[],
+        metavar="S",
+        help="with --stdout: only this stack (repeatable)",
+    )
     parser.add_argument("--allow-removal", action="store_true", help="let objects and environments go away")
     parser.add_argument("--force", action="store_true", help="render what is unchanged too")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdout", action="store_true", help="print the objects instead of writing dist/")
-    how.add_argument("--check", action="store_true", help="exit 1 with the difference if dist/ is stale; writes nothing")
+    how.add_argument(
+        "--check", action="store_true", help="exit 1 with the difference if dist/ is stale; writes nothing"
+    )
     parser.set_defaults(run=run)
 
 
@@ -70,7 +77,9 @@ def blocked(result: Result, output: Output) -> bool:
     stopping = open_errors(result.findings)
     if stopping:
         output.note(f"{len(stopping)} error{'s' if len(stopping) != 1 else ''}: nothing was written", "error")
-        output.data({"apiVersion": "paperclip-gitops/v1", "kind": "Synth", "written": [], "errors": len(stopping)})
+        output.data(
+            {"apiVersion": "paperclip-gitops/v1", "kind": "Synth", "written": [], "errors": len(stopping)}
+        )
     return bool(stopping)
 
 
@@ -119,17 +128,23 @@ def _check(request: Request, result: Result, output: Output) -> int:
     if output.format == "text":
         for one in report.different:
             output.product(one.text)
-        output.table([[name, path] for name, paths in groups.items() if name != "different" for path in paths])
+        output.table(
+            [[name, path] for name, paths in groups.items() if name != "different" for path in paths]
+        )
     count = len({path for paths in groups.values() for path in paths})
     output.note(f"{request.dist} is stale: {count} files; run `paperclip-gitops synth` and commit", "error")
     return 1
 
 
-def _publish(arguments: argparse.Namespace, request: Request, result: Result, output: Output, begun: float) -> int:
+def _publish(
+    arguments: argparse.Namespace, request: Request, result: Result, output: Output, begun: float
+) -> int:
     from charts_py import pipeline  # noqa: PLC0415  as above
     from charts_py.dist.layout import environments_in  # noqa: PLC0415  as above
     from charts_py.dist.publish import PublishResult, publish  # noqa: PLC0415  as above
+    from charts_py.dist.swap import recover  # noqa: PLC0415  as above
 
+    recover(request.dist)
     known = {one.name for one in result.rendered} | set(result.skipped)
     gone = [name for name in environments_in(request.dist) if name not in known] if request.complete else []
     written = PublishResult((), (), (), ())
@@ -149,14 +164,20 @@ def _tell(request: Request, result: Result, written: PublishResult, output: Outp
     for rendering, judgement in zip(result.renderings, result.judgements, strict=True):
         kinds = ", ".join(judgement.unchecked)
         rest = f"; no schema on this machine for {kinds}" if kinds else ""
-        output.note(f"{rendering.name}: {len(rendering.objects)} objects, {judgement.checked} judged by schema{rest}")
+        output.note(
+            f"{rendering.name}: {len(rendering.objects)} objects, {judgement.checked} judged by schema{rest}"
+        )
     for name in result.skipped:
         output.note(f"{name}: unchanged", "quiet")
     for path in written.strays:
-        output.note(f"{path}: not ours, left alone; Argo CD would deploy it", "warning")
+        output.note(f"{path}: not ours, left alone", "warning")
     for path in written.edited:
         output.note(f"{path}: was edited by hand, and is as rendered again", "warning")
-    changed = f"{len(written.written)} files written, {len(written.removed)} removed" if written.changed else "nothing changed"
+    changed = (
+        f"{len(written.written)} files written, {len(written.removed)} removed"
+        if written.changed
+        else "nothing changed"
+    )
     output.note(f"{request.dist}: {changed} in {seconds:.2f} s", "good")
     output.data(
         {

@@ -34,7 +34,11 @@ class Dns(Model):
 class ApiServer(Model):
     """Where the Kubernetes API answers, as seen by a NetworkPolicy (after DNAT: the node's address and port)."""
 
-    cidrs: Annotated[tuple[Cidr, ...], Field(min_length=1)] = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+    cidrs: Annotated[tuple[Cidr, ...], Field(min_length=1)] = (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
     """The addresses of the API servers. Narrow the default to the control-plane nodes."""
     port: PortNumber = 6443
     """The port of the API servers."""
@@ -104,5 +108,7 @@ class Cluster(Model):
 
         known = supported_versions()
         if version not in known:
-            raise ValueError(f"{version!r} is no version this release has schemas for: {known[0]} to {known[-1]}")
+            raise ValueError(
+                f"{version!r} is no version this release has schemas for: {known[0]} to {known[-1]}"
+            )
         return version

@@ -66,18 +66,40 @@ class Environment(Model):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.agents.namespace == self.namespace.name:
-            raise ValueError("agents.namespace: agents need a namespace of their own, apart from the server's")
+            raise ValueError(
+                "agents.namespace: agents need a namespace of their own, apart from the server's"
+            )
         if self.database.kind == "bitnami" and self.argocd is None:
-            raise ValueError("database.kind: bitnami is installed by Argo CD from its chart; it needs `argocd`")
+            raise ValueError(
+                "database.kind: bitnami is installed by Argo CD from its chart; it needs `argocd`"
+            )
         if self.agents.egress.fqdns and self.cluster.cilium is None:
             raise ValueError("agents.egress.fqdns: only Cilium can allow by name; it needs `cluster.cilium`")
         if self.agents.egress.fqdns and self.agents.egress.world:
-            raise ValueError("agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`")
+            raise ValueError(
+                "agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`"
+            )
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")
         known = {entry.key for secret in self.agents.secrets for entry in secret.entries}
         for kind in self.agents.jobs.kinds:
             if unknown := sorted(set(kind.secret_keys) - known):
-                raise ValueError(f"agents.jobs.kinds: {kind.name} wants {', '.join(unknown)}, which no Secret of agents has")
+                raise ValueError(
+                    f"agents.jobs.kinds: {kind.name} wants {', '.join(unknown)}, which no Secret of agents has"
+                )
         return self
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Every image that is named, each once, sorted."""
+        server = self.server
+        found = {server.image, *(one.image for one in (*server.init_containers, *server.sidecars))}
+        found |= {kind.image for kind in self.agents.jobs.kinds}
+        if self.database.kind == "cloudnative-pg":
+            found.add(self.database.image)
+        if self.database.kind == "bitnami":
+            found.add(self.database.image.text)
+            if self.database.metrics_image is not None:
+                found.add(self.database.metrics_image.text)
+        return tuple(sorted(found))

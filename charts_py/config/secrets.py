@@ -46,7 +46,9 @@ class SecretSpec(Model):
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
         if not self.external and self.template and not self.entries:
-            raise ValueError(f"Secret {self.name!r} has a template but no entries: an ExternalSecret must fetch something")
+            raise ValueError(
+                f"Secret {self.name!r} has a template but no entries: an ExternalSecret must fetch something"
+            )
         return self
 
 

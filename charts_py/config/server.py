@@ -7,8 +7,28 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from charts_py.config.secrets import ServerSecret
-from charts_py.config.types import Address, Cidr, ConfigKey, DnsLabel, DnsSubdomain, Image, Labels, Model, PortNumber, Quantity, Url
-from charts_py.config.workload import Container, ContainerPort, EnvironmentVariable, Mount, PullPolicy, Resources, Volume
+from charts_py.config.types import (
+    Address,
+    Cidr,
+    ConfigKey,
+    DnsLabel,
+    DnsSubdomain,
+    Image,
+    Labels,
+    Model,
+    PortNumber,
+    Quantity,
+    Url,
+)
+from charts_py.config.workload import (
+    Container,
+    ContainerPort,
+    EnvironmentVariable,
+    Mount,
+    PullPolicy,
+    Resources,
+    Volume,
+)
 
 
 class Toleration(Model):

@@ -33,25 +33,25 @@ class Model(BaseModel):
 
 def _dns_label(text: str) -> str:
     if problem := names.explain_dns_label(text):
-        raise ValueError(problem)
+        raise ValueError(f"{text!r} {problem}")
     return text
 
 
 def _dns_subdomain(text: str) -> str:
     if problem := names.explain_dns_subdomain(text):
-        raise ValueError(problem)
+        raise ValueError(f"{text!r} {problem}")
     return text
 
 
 def _label_key(text: str) -> str:
     if problem := names.explain_label_key(text):
-        raise ValueError(problem)
+        raise ValueError(f"{text!r} {problem}")
     return text
 
 
 def _label_value(text: str) -> str:
     if problem := names.explain_label_value(text):
-        raise ValueError(problem)
+        raise ValueError(f"{text!r} {problem}")
     return text
 
 
@@ -90,7 +90,9 @@ def _duration(text: str) -> str:
 
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise ValueError(f"{text!r} is no name of an environment variable: letters, digits and _, no digit first")
+        raise ValueError(
+            f"{text!r} is no name of an environment variable: letters, digits and _, no digit first"
+        )
     return text
 
 
@@ -102,7 +104,9 @@ def _absolute(text: str) -> str:
 
 def _config_key(text: str) -> str:
     if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", text) or text in (".", ".."):
-        raise ValueError(f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253")
+        raise ValueError(
+            f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253"
+        )
     return text
 
 
@@ -134,4 +138,3 @@ ConfigKey = Annotated[str, AfterValidator(_config_key)]
 PortName = Annotated[str, AfterValidator(_port_name)]
 PortNumber = Annotated[int, Field(ge=1, le=65535)]
 Url = Annotated[str, AfterValidator(_url)]
-

@@ -223,7 +223,7 @@ class Container(Model):
     resources: Resources
     """What it asks for and may take."""
     run_as: Identity | None = None
-    """As whom it runs: then without privilege escalation and capabilities, and never as root. Absent: as its image says."""
+    """As whom it runs: then without escalation and capabilities, never as root. Absent: as its image says."""
     readiness: TcpProbe | None = None
     """When it counts as ready."""
     liveness: TcpProbe | None = None

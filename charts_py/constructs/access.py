@@ -25,7 +25,9 @@ class AgentAccess(Concept):
         yield {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": metadata(environment, "ServiceAccount", environment.agents.service_account, namespace, "agents"),
+            "metadata": metadata(
+                environment, "ServiceAccount", environment.agents.service_account, namespace, "agents"
+            ),
             "automountServiceAccountToken": False,
         }
         if not environment.launcher.enabled:

@@ -26,7 +26,12 @@ def allowed_hostnames(environment: Environment) -> tuple[str, ...]:
     """The server refuses every other Host header with 403, and the variable replaces its own list: so all of them."""
     server = environment.server
     public = urlsplit(server.public_url).hostname or ""
-    hosts = [public, *server.ingress_hosts, *server.allowed_hostnames, *in_cluster_names(environment, SERVICE)]
+    hosts = [
+        public,
+        *server.ingress_hosts,
+        *server.allowed_hostnames,
+        *in_cluster_names(environment, SERVICE),
+    ]
     if server.load_balancer is not None:
         hosts = [server.load_balancer.ip, *hosts, *in_cluster_names(environment, BALANCER)]
     return tuple(dict.fromkeys(host for host in hosts if host))

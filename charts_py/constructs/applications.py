@@ -70,7 +70,9 @@ def applications(environment: Environment, argocd: ArgoCd) -> Iterator[Manifest]
         sources = {"sources": list(_database_sources(argocd, database, folder))}
         yield _application(environment, argocd, database.release, system, 0, sources, create_namespace=True)
     yield _application(environment, argocd, "paperclip", system, 0, _folder(argocd, f"{folder}/{SYSTEM}"))
-    yield _application(environment, argocd, "paperclip-agents", agents, 1, _folder(argocd, f"{folder}/{AGENTS}"))
+    yield _application(
+        environment, argocd, "paperclip-agents", agents, 1, _folder(argocd, f"{folder}/{AGENTS}")
+    )
 
 
 def _folder(argocd: ArgoCd, path: str) -> dict[str, Any]:
@@ -130,7 +132,10 @@ def _automated(argocd: ArgoCd) -> dict[str, bool]:
 
 def _retry(argocd: ArgoCd) -> dict[str, Any]:
     retry = argocd.retry
-    return {"limit": retry.limit, "backoff": {"duration": retry.backoff, "factor": 2, "maxDuration": retry.maximum}}
+    return {
+        "limit": retry.limit,
+        "backoff": {"duration": retry.backoff, "factor": 2, "maxDuration": retry.maximum},
+    }
 
 
 def application_set(fleet: Fleet) -> Manifest:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from charts_py.constructs.component import Concept, Inputs
-from charts_py.constructs.metadata import metadata
+from charts_py.constructs.metadata import KEPT, metadata
 from kubekit.identity import Manifest
 
 
 class AddressPool(Concept):
-    """The pool and the L2 policy, where this environment owns them."""
+    """The pool and the L2 policy, where this environment owns them.
+
+    Other Services of the cluster may have their addresses from here, so they outlive the Application.
+    """
 
     concept = "addresses"
 
@@ -24,7 +27,9 @@ class AddressPool(Concept):
             yield {
                 "apiVersion": f"cilium.io/{cilium.load_balancer_api_version}",
                 "kind": "CiliumLoadBalancerIPPool",
-                "metadata": metadata(environment, "CiliumLoadBalancerIPPool", cilium.pool.name, None, "network"),
+                "metadata": metadata(
+                    environment, "CiliumLoadBalancerIPPool", cilium.pool.name, None, "network", KEPT
+                ),
                 "spec": {"blocks": [{"start": cilium.pool.start, "stop": cilium.pool.stop}]},
             }
         if cilium.l2_announcement is not None and cilium.l2_announcement.render:
@@ -32,7 +37,7 @@ class AddressPool(Concept):
             yield {
                 "apiVersion": "cilium.io/v2alpha1",  # there is no v2 of this kind up to Cilium 1.19
                 "kind": "CiliumL2AnnouncementPolicy",
-                "metadata": metadata(environment, "CiliumL2AnnouncementPolicy", name, None, "network"),
+                "metadata": metadata(environment, "CiliumL2AnnouncementPolicy", name, None, "network", KEPT),
                 "spec": {
                     "interfaces": list(cilium.l2_announcement.interfaces),
                     "externalIPs": True,

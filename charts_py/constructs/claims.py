@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from charts_py.config.environment import Environment
+from charts_py.config.server import ServerStorage
+from charts_py.config.workload import Claim
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.metadata import KEPT, metadata
 from kubekit.identity import Manifest
@@ -20,7 +22,8 @@ class ServerClaims(Concept):
     def objects(inputs: Inputs) -> Iterator[Manifest]:
         environment = inputs.environment
         own = environment.server.storage
-        claims = [own, *(volume.claim for volume in environment.server.volumes if volume.claim is not None)]
+        further = [volume.claim for volume in environment.server.volumes if volume.claim is not None]
+        claims: list[ServerStorage | Claim] = [own, *further]
         for settings in claims:
             yield claim(
                 environment,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from charts_py.config.environment import Environment
 from charts_py.images import ImageLock
-from charts_py.kernel.objects import Component, ManifestObject
+from charts_py.kernel.objects import Component, Construct
 from kubekit.identity import Manifest
 from kubekit.jobtemplate import JobTemplate
 
@@ -20,6 +20,13 @@ class Inputs:
     environment: Environment
     images: ImageLock
     job_templates: tuple[JobTemplate, ...] = ()
+    _objects: dict[type[Concept], list[Manifest]] = field(default_factory=dict, compare=False, repr=False)
+
+    def objects_of(self, concept: type[Concept]) -> list[Manifest]:
+        """What the concept stands for; made once, though the Argo CD project asks for all of them again."""
+        if concept not in self._objects:
+            self._objects[concept] = list(concept.objects(self))
+        return self._objects[concept]
 
 
 class Concept(Component):
@@ -28,12 +35,10 @@ class Concept(Component):
     concept: ClassVar[str]
     """The name in the tree; the path of an object is <stack>/<concept>/<kind>-<name>."""
 
-    def __init__(self, scope: Component, inputs: Inputs) -> None:
-        super().__init__(scope, self.concept)
-        for manifest in self.objects(inputs):
-            ManifestObject(self, f"{manifest['kind']}-{manifest['metadata']['name']}".lower(), manifest)
+    def __init__(self, scope: Construct, inputs: Inputs) -> None:
+        super().__init__(scope, self.concept, inputs.objects_of(type(self)))
 
     @staticmethod
-    def objects(inputs: Inputs) -> Iterator[Manifest]:
+    def objects(inputs: Inputs) -> Iterator[Manifest]:  # noqa: ARG004  what subclasses take
         """The objects, in the order in which they are read best."""
         raise TypeError("a concept says which objects it stands for")  # pragma: no cover

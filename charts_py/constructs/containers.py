@@ -24,7 +24,11 @@ def resources(settings: Resources) -> dict[str, Any]:
 
 def amounts(settings: Amounts, prefix: str = "") -> dict[str, str]:
     """`prefix` is "requests." or "limits." in a ResourceQuota."""
-    named = (("cpu", settings.cpu), ("memory", settings.memory), ("ephemeral-storage", settings.ephemeral_storage))
+    named = (
+        ("cpu", settings.cpu),
+        ("memory", settings.memory),
+        ("ephemeral-storage", settings.ephemeral_storage),
+    )
     return {f"{prefix}{name}": value for name, value in named if value is not None}
 
 

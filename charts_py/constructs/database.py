@@ -33,7 +33,12 @@ def variables(environment: Environment) -> list[dict[str, Any]]:
     """The server's variables of the database. `$(PG_PASSWORD)` is expanded only because it stands before the URL."""
     database = environment.database
     if database.kind == "external":
-        return [{"name": "DATABASE_URL", "valueFrom": {"secretKeyRef": {"name": database.secret, "key": database.key}}}]
+        return [
+            {
+                "name": "DATABASE_URL",
+                "valueFrom": {"secretKeyRef": {"name": database.secret, "key": database.key}},
+            }
+        ]
     if database.kind == "bitnami":
         secret, user, host = database.password_secret, database.username, f"{database.release}-postgresql"
     else:

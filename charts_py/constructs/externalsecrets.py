@@ -20,12 +20,15 @@ class ServerSecrets(Concept):
     @staticmethod
     def objects(inputs: Inputs) -> Iterator[Manifest]:
         environment = inputs.environment
+        namespace = environment.namespace.name
         for secret in environment.server.secrets:
-            yield from external_secret(environment, environment.namespace.name, "server", secret)
+            # One that is not healthy fails its wave and the later ones; no feature's key may stop the server.
+            awaited = not secret.optional
+            yield from external_secret(environment, namespace, "server", secret, awaited=awaited)
         database = environment.database
         if database.kind == "bitnami":
             passwords = SecretSpec(name=database.password_secret, entries=database.password_entries)
-            yield from external_secret(environment, environment.namespace.name, "database", passwords)
+            yield from external_secret(environment, namespace, "database", passwords)
 
 
 class AgentSecrets(Concept):
@@ -45,21 +48,23 @@ def external_secret(
     namespace: str,
     component: str,
     secret: SecretSpec,
+    *,
+    awaited: bool = True,
 ) -> Iterator[Manifest]:
     """One ExternalSecret; nothing where the Secret is made elsewhere.
 
     The defaults of the CRD are written out, since Argo CD would else see a difference for ever.
     """
-    store = environment.secret_store
+    store, name = environment.secret_store, secret.name
     if store is None or secret.external or not secret.entries:
         return
-    target: dict[str, Any] = {"name": secret.name, "creationPolicy": "Owner", "deletionPolicy": "Retain"}
+    target: dict[str, Any] = {"name": name, "creationPolicy": "Owner", "deletionPolicy": "Retain"}
     if secret.template or secret.type is not None:
         target["template"] = _template(secret)
     yield {
         "apiVersion": "external-secrets.io/v1",
         "kind": "ExternalSecret",
-        "metadata": metadata(environment, "ExternalSecret", secret.name, namespace, component),
+        "metadata": metadata(environment, "ExternalSecret", name, namespace, component, awaited=awaited),
         "spec": {
             "refreshInterval": store.refresh_interval,
             "secretStoreRef": {"name": store.name, "kind": store.kind},

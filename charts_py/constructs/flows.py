@@ -53,10 +53,14 @@ def world(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _without(fixed: tuple[str, ...], own: tuple[str, ...], version: int) -> list[str]:
-    networks = [ipaddress.ip_network(cidr) for cidr in (*fixed, *own)]
-    family = [network for network in networks if network.version == version]
-    collapsed = ipaddress.collapse_addresses(family)  # type: ignore[type-var]  one family only
-    return [str(network) for network in collapsed]
+    cidrs = (*fixed, *own)
+    if version == 4:
+        return [str(one) for one in ipaddress.collapse_addresses(map(ipaddress.IPv4Network, _of(cidrs, 4)))]
+    return [str(one) for one in ipaddress.collapse_addresses(map(ipaddress.IPv6Network, _of(cidrs, 6)))]
+
+
+def _of(cidrs: Iterable[str], version: int) -> list[str]:
+    return [cidr for cidr in cidrs if ipaddress.ip_network(cidr).version == version]
 
 
 def tcp(*ports: int) -> list[dict[str, Any]]:
@@ -93,7 +97,10 @@ def policy(
     egress: list[dict[str, Any]] | None = None,
 ) -> Manifest:
     """A NetworkPolicy over the directions that are given; an empty list denies the direction."""
-    spec: dict[str, Any] = {"podSelector": {"matchLabels": dict(selector)} if selector else {}, "policyTypes": []}
+    spec: dict[str, Any] = {
+        "podSelector": {"matchLabels": dict(selector)} if selector else {},
+        "policyTypes": [],
+    }
     for direction, rules in (("Ingress", ingress), ("Egress", egress)):
         if rules is not None:
             spec["policyTypes"].append(direction)

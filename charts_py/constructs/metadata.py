@@ -43,10 +43,15 @@ def metadata(
     namespace: str | None,
     component: str,
     annotations: Mapping[str, str] | None = None,
+    *,
+    awaited: bool = True,
 ) -> dict[str, Any]:
-    """Of an object of `kind`; `namespace` is None for an object of the cluster."""
+    """Of an object of `kind`; `namespace` is None for an object of the cluster.
+
+    `awaited` is False for what the server starts without: Argo CD then applies it together with the server.
+    """
     notes = dict(annotations or {})
-    if environment.argocd is not None and kind in _WAVE:
+    if environment.argocd is not None and awaited and kind in _WAVE:
         notes[labels.SYNC_WAVE] = str(_WAVE[kind])
     result: dict[str, Any] = {"name": name}
     if namespace is not None:

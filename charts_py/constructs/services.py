@@ -29,7 +29,12 @@ class ServerServices(Concept):
             yield service(environment, BALANCER, server.load_balancer, http)
         for extra in server.services:
             ports = [
-                {"name": name, "port": number, "targetPort": _target(port.target, number, port.port), "protocol": port.protocol}
+                {
+                    "name": name,
+                    "port": number,
+                    "targetPort": _target(port.target, number, port.port),
+                    "protocol": port.protocol,
+                }
                 for port in extra.ports
                 for name, number in port.expand()
             ]

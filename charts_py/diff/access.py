@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from charts_py.diff.compare import canonical
-from charts_py.diff.verdict import Verdict, at, kind_key
+from charts_py.diff.verdict import Verdict, at, items_at, kind_key
 from kubekit import pointers
 from kubekit.identity import Manifest
 
@@ -92,7 +92,7 @@ def _service(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     if at(new, "spec", "type") in _PUBLIC_TYPES and at(old, "spec", "type") not in _PUBLIC_TYPES:
         yield Verdict(_WIDENED, "reachable from outside the cluster", "/spec/type")
     field = "loadBalancerSourceRanges"
-    before, after = at(old, "spec", field) or [], at(new, "spec", field) or []
+    before, after = items_at(old, "spec", field), items_at(new, "spec", field)
     if before and (not after or not set(map(canonical, after)) <= set(map(canonical, before))):
         yield Verdict(_WIDENED, "more addresses may reach it", f"/spec/{field}")
 
@@ -104,7 +104,7 @@ def _project(old: Manifest, new: Manifest) -> Iterator[Verdict]:
 
 def _admission_binding(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     actions = ("spec", "validationActions")
-    if "Deny" in (at(old, *actions) or []) and "Deny" not in (at(new, *actions) or []):
+    if "Deny" in items_at(old, *actions) and "Deny" not in items_at(new, *actions):
         yield Verdict(_WIDENED, "what it refused is admitted", "/spec/validationActions")
 
 
@@ -128,8 +128,8 @@ def _switches(old: Manifest, new: Manifest) -> Iterator[Verdict]:
 
 
 def _grown(old: Manifest, new: Manifest, path: tuple[str, ...], why: str) -> Iterator[Verdict]:
-    known = {canonical(item) for item in at(old, *path) or []}
-    if any(canonical(item) not in known for item in at(new, *path) or []):
+    known = {canonical(item) for item in items_at(old, *path)}
+    if any(canonical(item) not in known for item in items_at(new, *path)):
         yield Verdict(_WIDENED, why, "/" + "/".join(path))
 
 
@@ -172,12 +172,15 @@ def _covers(wide: dict[str, Any], rule: dict[str, Any], narrowing: frozenset[str
 
 def _atoms(rule: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """(group, resource, verb, name), name "*" for all; a URL path is ("", path, verb, "path")."""
-    verbs = rule.get("verbs") or []
+    verbs = items_at(rule, "verbs")
     for group, resource, verb, name in product(
-        rule.get("apiGroups") or [""], rule.get("resources") or [], verbs, rule.get("resourceNames") or ["*"]
+        items_at(rule, "apiGroups") or [""],
+        items_at(rule, "resources"),
+        verbs,
+        items_at(rule, "resourceNames") or ["*"],
     ):
         yield (str(group), str(resource), str(verb), str(name))
-    for path, verb in product(rule.get("nonResourceURLs") or [], verbs):
+    for path, verb in product(items_at(rule, "nonResourceURLs"), verbs):
         yield ("", str(path), str(verb), "path")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from charts_py.diff import access
-from charts_py.diff.verdict import Verdict, at, kind_key
+from charts_py.diff.verdict import Verdict, at, items_at, kind_key
 from kubekit import quantity
 from kubekit.identity import Manifest
 
@@ -160,9 +160,9 @@ def _application(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     if dropped or forced:
         what = f"{', '.join(dropped)} is gone" if dropped else f"{', '.join(forced)} re-creates objects"
         yield Verdict("data loss", f"a guard falls: {what}", "/spec/syncPolicy/syncOptions")
-    ignored = [item for item in at(old, "spec", "ignoreDifferences") or [] if at(item, "kind") == "Secret"]
+    ignored = [item for item in items_at(old, "spec", "ignoreDifferences") if at(item, "kind") == "Secret"]
     if ignored and not [
-        item for item in at(new, "spec", "ignoreDifferences") or [] if at(item, "kind") == "Secret"
+        item for item in items_at(new, "spec", "ignoreDifferences") if at(item, "kind") == "Secret"
     ]:
         yield Verdict("data loss", "Argo CD may overwrite a generated password", "/spec/ignoreDifferences")
 
@@ -225,7 +225,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _names_database(manifest: Manifest) -> bool:
-    sources = at(manifest, "spec", "sources") or [at(manifest, "spec", "source")]
+    sources = items_at(manifest, "spec", "sources") or [at(manifest, "spec", "source")]
     texts = [
         at(manifest, "metadata", "name"),
         *(at(source, key) for source in sources for key in ("chart", "path")),

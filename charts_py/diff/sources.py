@@ -21,11 +21,9 @@ _GIT_SECONDS = 60
 
 def from_dist(dist: Path, environment: str | None) -> Files:
     """The working state, read under the lock: no publish swaps it half way. Raises DiffError, DistError."""
-    if not dist.is_dir():
-        swap.recover(dist)
+    swap.recover(dist)
     if not dist.is_dir():
         raise DiffError(f"there is no folder {dist}", "render first: paperclip-gitops synth; or give --dist")
-    swap.recover(dist)
     place = swap.resolve(dist)
     with lock.held(place.parent, exclusive=False, holder=lambda: swap.holder(place)):
         return _folder(place, environment)

@@ -40,3 +40,9 @@ def at(manifest: Any, *path: str) -> Any:
             return None
         manifest = manifest.get(token)
     return manifest
+
+
+def items_at(manifest: Any, *path: str) -> list[Any]:
+    """The list at `path`; an empty one if there is no list."""
+    found = at(manifest, *path)
+    return found if isinstance(found, list) else []

@@ -28,7 +28,7 @@ def resolve(dist: Path) -> Path:
     place = dist.resolve() if dist.is_symlink() else dist.parent.resolve() / dist.name
     if not place.name or place.name == "..":
         raise DistError(f"{dist} cannot be replaced as a whole", "give a folder of its own: --dist dist")
-    if dist.is_symlink() and not place.is_dir():
+    if dist.is_symlink() and not place.is_dir() and not _left(place, "old"):
         raise DistError(
             f"{dist} is a link to {place}, which is no folder", "make the folder or remove the link"
         )

@@ -1,10 +1,11 @@
 """The constructs that every other construct is made of.
 
 How cdk8s is called was chosen by measurement (2 cores, 50 objects in a warm process): a typed class per kind takes
-about 45 ms and 3.7 MB of generated code, an ApiObject whose `to_json` calls back into Python 55 to 70 ms, and one call
-with the object as text 18 ms. The last is used: `assembly/` holds a jsii module of two small JavaScript classes, packed
-here when it is first needed. `jsii.create` is called directly, since the generated constructors spend 45 ms of their
-first call on run-time type checks (typeguard, which jsii pins to 2.13.3) of arguments that mypy has checked already.
+about 45 ms and 3.7 MB of generated code, an ApiObject whose `to_json` calls back into Python 55 to 70 ms, one call an
+object with its text 18 ms, and one call a concept with the text of its objects 9 ms. The last is used: `assembly/`
+holds a jsii module of three small JavaScript classes, packed here when it is first needed. `jsii.create` is called
+directly, since the generated constructors spend 45 ms of their first call on run-time type checks (typeguard, which
+jsii pins to 2.13.3) of arguments that mypy has checked already.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from charts_py.cachedir import cache_root
 from charts_py.kernel.node import settle_environment, writable
@@ -30,6 +31,8 @@ import cdk8s  # noqa: E402  the environment must be settled first
 import constructs  # noqa: E402
 import jsii  # noqa: E402
 
+Construct: TypeAlias = constructs.Construct
+
 _NAME, _VERSION = "paperclip-objects", "1.0.0"
 
 
@@ -38,7 +41,11 @@ def _packed() -> bytes:
     source = files("charts_py.kernel") / "assembly"
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for stored, name in ((".jsii", "jsii.json"), ("index.js", "index.js"), ("package.json", "package.json")):
+        for stored, name in (
+            (".jsii", "jsii.json"),
+            ("index.js", "index.js"),
+            ("package.json", "package.json"),
+        ):
             content = (source / name).read_bytes()
             entry = tarfile.TarInfo(f"package/{stored}")
             entry.size, entry.mode = len(content), 0o644
@@ -69,11 +76,13 @@ class App(cdk8s.App):
         jsii.create(cdk8s.App, self, [])
 
 
-class Component(constructs.Construct):
-    """A concept made of several objects; it gives them their path in the tree."""
+class Component(constructs.Construct, metaclass=jsii.JSIIMeta, jsii_type=f"{_NAME}.Component"):
+    """A concept and the objects that it stands for, made in one call; each is a child called <kind>-<name>."""
 
-    def __init__(self, scope: constructs.Construct, name: str) -> None:
-        jsii.create(constructs.Construct, self, [scope, name])
+    def __init__(
+        self, scope: constructs.Construct, name: str, manifests: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        jsii.create(Component, self, [scope, name, json.dumps(manifests)])
 
 
 class ManifestObject(cdk8s.ApiObject, metaclass=jsii.JSIIMeta, jsii_type=f"{_NAME}.ManifestObject"):
@@ -91,4 +100,6 @@ class StackChart(cdk8s.Chart, metaclass=jsii.JSIIMeta, jsii_type=f"{_NAME}.Stack
 
     def manifests(self) -> list[tuple[str, dict[str, Any]]]:
         """(path of the construct, object) in the order in which cdk8s applies them."""
-        return [(path, manifest) for path, manifest in json.loads(cast("str", jsii.invoke(self, "manifests", [])))]
+        return [
+            (path, manifest) for path, manifest in json.loads(cast("str", jsii.invoke(self, "manifests", [])))
+        ]

@@ -21,8 +21,10 @@ class Applications(Concept):
         if argocd is None:
             return
         if argocd.render_project:
-            others = (concept.objects(inputs) for concept in (*system.CONCEPTS, *agents.CONCEPTS))
-            yield project(inputs.environment, argocd, (manifest for objects in others for manifest in objects))
+            others = [
+                one for concept in (*system.CONCEPTS, *agents.CONCEPTS) for one in inputs.objects_of(concept)
+            ]
+            yield project(inputs.environment, argocd, others)
         yield from applications(inputs.environment, argocd)
 
 

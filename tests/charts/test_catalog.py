@@ -63,6 +63,15 @@ ANSWERS = {
     "/openapi/v3/apis/example.io/v1": PUBLISHED,
     "/openapi/v3/apis/other.io/v9": {},
 }
+EMITTED = """
+external-secrets.io/v1/ExternalSecret external-secrets.io/v1/ClusterSecretStore
+cilium.io/v2/CiliumLoadBalancerIPPool cilium.io/v2alpha1/CiliumLoadBalancerIPPool
+cilium.io/v2alpha1/CiliumL2AnnouncementPolicy cilium.io/v2/CiliumNetworkPolicy
+argoproj.io/v1alpha1/Application argoproj.io/v1alpha1/AppProject argoproj.io/v1alpha1/ApplicationSet
+postgresql.cnpg.io/v1/Cluster postgresql.cnpg.io/v1/ScheduledBackup postgresql.cnpg.io/v1/Backup
+monitoring.coreos.com/v1/PodMonitor monitoring.coreos.com/v1/ServiceMonitor
+monitoring.coreos.com/v1/PrometheusRule longhorn.io/RecurringJob kueue.x-k8s.io/LocalQueue
+"""
 
 
 class Shelf:
@@ -102,47 +111,29 @@ def test_the_lock_of_this_repository_pins_what_the_catalog_holds() -> None:
 
 def test_the_lock_covers_the_kinds_that_the_stacks_emit() -> None:
     lock = catalog.read_lock(ROOT / "crd-schemas.lock")
-    kinds = [
-        "external-secrets.io/v1/ExternalSecret",
-        "external-secrets.io/v1/ClusterSecretStore",
-        "cilium.io/v2/CiliumLoadBalancerIPPool",
-        "cilium.io/v2alpha1/CiliumL2AnnouncementPolicy",
-        "cilium.io/v2/CiliumNetworkPolicy",
-        "argoproj.io/v1alpha1/Application",
-        "argoproj.io/v1alpha1/AppProject",
-        "argoproj.io/v1alpha1/ApplicationSet",
-        "postgresql.cnpg.io/v1/Cluster",
-        "postgresql.cnpg.io/v1/ScheduledBackup",
-        "postgresql.cnpg.io/v1/Backup",
-        "kueue.x-k8s.io/LocalQueue",
-        "monitoring.coreos.com/v1/PodMonitor",
-        "monitoring.coreos.com/v1/ServiceMonitor",
-        "monitoring.coreos.com/v1/PrometheusRule",
-        "longhorn.io/RecurringJob",
-    ]
-    assert len(lock.select(kinds)) == len(kinds) + 1  # LocalQueue has two versions
+    assert len(lock.select(EMITTED.split())) == len(EMITTED.split()) + 1  # LocalQueue has two versions
 
 
 def test_a_lock_is_read_as_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lines = [f"{digest}  {name}" for name, digest in LOCK.sums.items()]
-    path.write_text("\n".join(["# why", "", f"commit {COMMIT}", *lines, ""]))
+    lines = "".join(f"{digest}  {name}\n" for name, digest in LOCK.sums.items())
+    path.write_text(f"# why\n\ncommit {COMMIT}\n{lines}")
     assert catalog.read_lock(path) == LOCK
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "commit 0123",
-        f"commit {COMMIT}",
-        f"{'0' * 64}  ../../etc/passwd_v1.json",
-        f"{'0' * 64}  /etc/widget_v1.json",
-        f"{'0' * 64} example.io/new_v1.json",
-        f"{'0' * 63}  example.io/new_v1.json",
-        f"{'0' * 64}  example.io/widget_v1.json",
-        "nonsense",
-    ],
-)
+DAMAGED = [
+    "commit 0123",
+    f"commit {COMMIT}",
+    f"{'0' * 64}  ../../etc/passwd_v1.json",
+    f"{'0' * 64}  /etc/widget_v1.json",
+    f"{'0' * 64} example.io/new_v1.json",
+    f"{'0' * 63}  example.io/new_v1.json",
+    f"{'0' * 64}  example.io/widget_v1.json",
+    "nonsense",
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED)
 def test_a_damaged_lock_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "lock"
     path.write_text(f"commit {COMMIT}\n{'0' * 64}  example.io/widget_v1.json\n{line}\n")
@@ -155,14 +146,11 @@ def test_a_damaged_lock_is_refused_with_its_line(tmp_path: Path, line: str) -> N
 )
 def test_a_lock_without_a_commit_or_files_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lock"
-    path.write_text(text)
-    with pytest.raises(ConfigError):
-        catalog.read_lock(path)
-
-
-def test_a_lock_that_is_absent_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        catalog.read_lock(tmp_path / "absent")
+        catalog.read_lock(path)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="no commit or no file"):
+        catalog.read_lock(path)
 
 
 # From the catalog
@@ -209,20 +197,13 @@ def test_kinds_are_chosen_by_name(tmp_path: Path, name: str, files: list[str]) -
     assert names_in(tmp_path) == files
 
 
-@pytest.mark.parametrize(
-    "name", ["Wigdet", "example.io/v9/Widget", "none.io/Widget", "a/b/c/d", "example.io/", ""]
-)
+@pytest.mark.parametrize("name", ["Wigdet", "example.io/v9/Widget", "none.io/Widget", "a/b/c/d", "x/", ""])
 def test_a_kind_that_is_not_pinned_is_wrong_use(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError) as caught:
         pull(tmp_path, name)
     assert caught.value.exit_code == 2
     assert caught.value.remedy
-
-
-def test_a_misspelt_kind_is_answered_with_the_one_meant(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        pull(tmp_path, "Wigdet")
-    assert 'Did you mean "widget"?' in caught.value.remedy
+    assert ('Did you mean "widget"?' in caught.value.remedy) == (name == "Wigdet" or name.endswith("/Widget"))
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_is_left_of_the_file(tmp_path: Path) -> None:
@@ -302,19 +283,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def kubeconfig(folder: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     path = folder / "kubeconfig"
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "c",
-                "contexts": [context],
-                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-                "users": [{"name": "u", "user": {}}],
-            },
-        ),
-    )
+    config = {
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **config}))
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setenv("HOME", str(folder))
 
@@ -336,7 +310,7 @@ def test_without_names_the_pinned_kinds_are_asked_for(cluster: None, tmp_path: P
     assert sorted(map(str, absent)) == ["example.io/v1alpha1/gadget", "other.io/v2/widget"]
 
 
-def test_without_names_and_without_a_lock_there_is_nothing_to_ask_for(tmp_path: Path) -> None:
+def test_without_names_and_a_lock_there_is_nothing_to_ask_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         catalog.pull_from_cluster(None, [], tmp_path, ask=ANSWERS.__getitem__)
 
@@ -380,10 +354,9 @@ class Said:
 
 
 def run(*words: str) -> tuple[int, Said]:
-    parser = argparse.ArgumentParser()
+    said, parser = Said(), argparse.ArgumentParser()
     verb.register(parser.add_subparsers())
     arguments = parser.parse_args(["schemas", "pull", *words])
-    said = Said()
     return arguments.run(arguments, said), said
 
 

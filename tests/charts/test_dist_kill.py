@@ -190,7 +190,7 @@ def small(letter: str) -> list[RenderedEnvironment]:
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
-def test_killed_before_every_single_call(tmp_path: Path, nursery: Nursery, exchange: bool) -> None:
+def test_killed_before_every_single_call(tmp_path: Path, nursery: Nursery, *, exchange: bool) -> None:
     dist = tmp_path / "dist"
     states = {
         letter: {f"prod/{path}": data for path, data in complete(small(letter)[0]).items()} for letter in "AB"

@@ -113,3 +113,11 @@ def test_recovery_without_anything_to_mend_is_quiet(tmp_path: Path) -> None:
     swap.recover(tmp_path / "dist")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_half_made_swap_behind_a_link_is_mended_too(dist: Path) -> None:
+    dist.rename(dist.parent / ".real-old-99999-0123abcd")
+    dist.symlink_to("real")
+
+    assert stale(dist, [rendered(server="a", agents="b")]).clean
+    assert sorted(path.name for path in dist.parent.iterdir()) == ["dist", "real"]

@@ -14,8 +14,35 @@ TEXT = st.one_of(
     st.text(max_size=30),
     st.text(alphabet="$(){}@\\\"'\n\r\t:#&*!|>%-?, A", max_size=30),
     st.sampled_from(
-        "@{name} @{text} @{text?} @{arguments} {{7*7}} {%raw%} --- ... !!python/object:os.system *alias &anchor "
-        '<< ~ null true 1e3 0o17 y $(HOME) $$(HOME) $${HOME} `id` "}]} # - \\c \\u0000'.split(" ")
+        [
+            "@{name}",
+            "@{text}",
+            "@{text?}",
+            "@{arguments}",
+            "{{7*7}}",
+            "{%raw%}",
+            "---",
+            "...",
+            "!!python/object:os.system",
+            "*alias",
+            "&anchor",
+            "<<",
+            "~",
+            "null",
+            "true",
+            "1e3",
+            "0o17",
+            "y",
+            "$(HOME)",
+            "$$(HOME)",
+            "$${HOME}",
+            "`id`",
+            '"}]}',
+            "#",
+            "-",
+            "\\c",
+            "\\u0000",
+        ]
     ),
     st.sampled_from(
         ["", " ", "\u2028", "\u0085", "\ufeff", "\x7f", "\U0001f642", "a: b", "- a", "# a", "\r\n"]
