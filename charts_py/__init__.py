@@ -1,1 +1,3 @@
 """Config in, manifests out: the generator."""
+
+__version__ = "0.1.0"

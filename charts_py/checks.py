@@ -31,6 +31,11 @@ class CheckSettings:
     cache: Path | None
     today: datetime.date
 
+    @classmethod
+    def none(cls) -> CheckSettings:
+        """Built-in kinds only, nothing kept, and no waiver alive."""
+        return cls(CrdSchemas(()), require_schemas=False, cache=None, today=datetime.date.max)
+
 
 @dataclass(frozen=True)
 class Judgement:

@@ -186,7 +186,7 @@ def _rendered(
     return Result(tuple(published), skipped, tuple(findings), tuple(judgements), tuple(renderings), digests)
 
 
-def _finished(  # noqa: PLR0913  what the rendering was made from, and what it is judged by
+def _finished(
     one: ConfigFile,
     rendering: Rendering,
     config: Environment | None,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-Path: TypeAlias = tuple[str, ...]
+FieldPath: TypeAlias = tuple[str, ...]
 """The field as in the file, one token a step: ("agents", "jobs", "kinds", "0", "image")."""
 
 # Legal for one or the other type of the config; the first that its field accepts is used.
@@ -43,22 +43,22 @@ class TracedText(str):
     """Text with the field it was taken from."""
 
     __slots__ = ("origin",)
-    origin: Path
+    origin: FieldPath
 
 
 class TracedNumber(int):
     """A number with the field it was taken from."""
 
-    origin: Path
+    origin: FieldPath
 
 
 @dataclass
 class Recorder:
     """The leaves that were read, in order; a mapping or list of leaves counts as read when it is taken."""
 
-    reads: list[Path] = field(default_factory=list)
+    reads: list[FieldPath] = field(default_factory=list)
 
-    def trace(self, value: Any, path: Path = ()) -> Any:
+    def trace(self, value: Any, path: FieldPath = ()) -> Any:
         """`value` with everything below it traced. Booleans and None cannot carry an origin: only read."""
         if isinstance(value, BaseModel):
             return _TracedModel(value, path, self)
@@ -81,13 +81,13 @@ class Recorder:
 class _TracedModel:
     """Stands in for a model: it passes `isinstance`, and every field it gives away is traced."""
 
-    def __init__(self, model: BaseModel, path: Path, recorder: Recorder) -> None:
+    def __init__(self, model: BaseModel, path: FieldPath, recorder: Recorder) -> None:
         self._model = model
         self._path = path
         self._recorder = recorder
 
-    @property  # type: ignore[misc]  what isinstance and pydantic ask
-    def __class__(self) -> type[BaseModel]:
+    @property  # type: ignore[misc] # what isinstance and pydantic ask
+    def __class__(self) -> type[BaseModel]:  # type: ignore[override] # as above
         return type(self._model)
 
     def __getattr__(self, name: str) -> Any:
@@ -101,12 +101,12 @@ class _TracedModel:
         return MethodType(own, self) if inspect.isfunction(own) else getattr(self._model, name)
 
 
-def origin_of(leaf: object) -> Path | None:
+def origin_of(leaf: object) -> FieldPath | None:
     """The field that `leaf` was taken from, unchanged; None where that is not known."""
     return leaf.origin if isinstance(leaf, TracedText | TracedNumber) else None
 
 
-def value_at(config: Any, path: Path) -> Any:
+def value_at(config: Any, path: FieldPath) -> Any:
     """What stands at `path` of a config, defaults included."""
     here = config
     for token in path:
@@ -114,7 +114,7 @@ def value_at(config: Any, path: Path) -> Any:
     return here
 
 
-def replaced(config: Any, path: Path, value: Any) -> Any:
+def replaced(config: Any, path: FieldPath, value: Any) -> Any:
     """The config with another value at `path`; nothing is validated."""
     if not path:
         return value
@@ -127,7 +127,7 @@ def replaced(config: Any, path: Path, value: Any) -> Any:
     return {**config, token: changed}
 
 
-def variations(config: BaseModel, path: Path) -> Iterator[Any]:
+def variations(config: BaseModel, path: FieldPath) -> Iterator[Any]:
     """Other values that the type of the field at `path` allows, each near to what stands there."""
     current = value_at(config, path)
     wanted = _without_none(_annotation(config, path))
@@ -140,7 +140,9 @@ def variations(config: BaseModel, path: Path) -> Iterator[Any]:
         if current == {} and (one := _sample(get_args(wanted)[1])) is not None:
             yield {"example": one}
         return
-    near = [current + 1, current - 1] if isinstance(current, int) else [f"{current}x"] if isinstance(current, str) else []
+    near = (
+        [current + 1, current - 1] if isinstance(current, int) else [f"{current}x"] if isinstance(current, str) else []
+    )
     if current is None and (one := _sample(wanted)) is not None:
         yield one
     for candidate in (*_choices(wanted), *near, *_SAMPLES):
@@ -158,9 +160,10 @@ def _name_of(model: type[BaseModel], alias: str) -> str:
     return next(name for name, found in model.model_fields.items() if found.alias == alias)
 
 
-def _annotation(config: Any, path: Path) -> Any:
+def _annotation(config: Any, path: FieldPath) -> Any:
     """The type of the field, or of the entry of a list or mapping, with what restricts it."""
-    here, wanted = config, Any
+    here: Any = config
+    wanted: Any = None
     for token in path:
         if isinstance(here, BaseModel):
             found = type(here).model_fields[_name_of(type(here), token)]

@@ -7,8 +7,9 @@ the same bytes on every machine, and a commit must not follow from having looked
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
+from charts_py import __version__
 from charts_py.dist.layout import RenderedEnvironment, objects_per_stack
 
 
@@ -27,15 +28,9 @@ def document(environment: RenderedEnvironment) -> bytes:
 
 def tools(kubernetes_version: str) -> dict[str, str]:
     """The versions that decide over the bytes. `kubernetes_version` is the one whose schemas were used."""
-    return {
-        "cdk8s": _version("cdk8s"),
+    named = {
+        "cdk8s": version("cdk8s"),
         "kubernetes-schemas": kubernetes_version,
-        "paperclip-gitops": _version("paperclip-gitops"),
+        "paperclip-gitops": __version__,
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"
+    return {name: text for name, text in named.items() if text}

@@ -46,7 +46,7 @@ class _Tally:
     unchecked: Counter[str] = field(default_factory=Counter)
 
 
-def check(  # noqa: PLR0913 - two of the six are the question, four are what to judge by
+def check(
     manifests: Sequence[Placed],
     *,
     kubernetes_version: str,

@@ -163,12 +163,12 @@ EDGES: dict[str, tuple[str, Any]] = {
     # numbers
     "huge initial delay": (f"{_SIDE}.readiness.initialDelaySeconds", _HUGE),
     "huge period": (f"{_SIDE}.readiness.periodSeconds", _HUGE),
-    "huge grace period": ("server.terminationGracePeriodSeconds", 2**63),
+    "huge grace period": ("server.terminationGracePeriodSeconds", 2**63 - 1),
     "huge user": (f"{_SIDE}.runAs.user", _HUGE),
     "huge group": (f"{_SIDE}.runAs.group", _HUGE),
     "huge user of agents": ("agents.jobs.user", _HUGE),
     "huge time to live": ("agents.jobs.timeToLiveSeconds", _HUGE),
-    "huge number of pods": ("agents.quota.pods", 2**63),
+    "huge number of pods": ("agents.quota.pods", 2**63 - 1),
     "range that targets beyond the last port": (
         f"{_SERVICE}.ports",
         [{"name": "a", "port": 1, "through": 3, "target": 65535}],

@@ -18,7 +18,7 @@ from typing import Any
 from charts_py import images
 from charts_py.config.load import load_environment
 from charts_py.images import ImageLock, LockedImage
-from charts_py.render import images_of, render
+from charts_py.render import render
 from kubekit import pointers, yamlread
 from kubekit.identity import Manifest, ObjectId
 
@@ -156,9 +156,7 @@ def read_table(environment: str) -> dict[str, Manifest]:
 def rendered(environment: str, lock: ImageLock | None = None) -> dict[str, Manifest]:
     """What the product makes of the environment; the chart's values and other files stand in as objects."""
     loaded = load_environment(ROOT / "environments" / f"{environment}.yaml").config
-    rendering = render(
-        loaded, images.load(ROOT / "images.lock") if lock is None else lock, ROOT / "templates"
-    )
+    rendering = render(loaded, images.load(ROOT / "images.lock") if lock is None else lock, ROOT / "templates")
     result = {key_of(one.manifest): one.manifest for one in rendering.objects}
     for path, data in rendering.files.items():
         if path == "paperclip-db/values.yaml":
@@ -169,13 +167,26 @@ def rendered(environment: str, lock: ImageLock | None = None) -> dict[str, Manif
     return result
 
 
-def every_image_pinned(environment: str) -> ImageLock:
-    """A lock in which no digest is missing, so what a pin changes is seen whatever images.lock has today."""
-    loaded = load_environment(ROOT / "environments" / f"{environment}.yaml").config
-    named = images_of(loaded)
+def every_image_pinned(ours: Objects) -> ImageLock:
+    """A lock with a digest for each image of `ours`: it shows what a pin changes whatever images.lock has today."""
+    named = {image.partition("@")[0] for manifest in ours.values() for image in _images(manifest)}
     return ImageLock(
-        tuple(LockedImage(one, f"sha256:{hashlib.sha256(one.encode()).hexdigest()}") for one in named)
+        tuple(LockedImage(one, f"sha256:{hashlib.sha256(one.encode()).hexdigest()}") for one in sorted(named)),
     )
+
+
+def _images(tree: Any) -> Iterator[str]:
+    """Of containers, and those that the values of a chart name in parts."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _images(item)
+    elif isinstance(tree, dict):
+        if isinstance(tree.get("image"), str):
+            yield tree["image"]
+        if {"registry", "repository", "tag"} <= tree.keys():
+            yield "{registry}/{repository}:{tag}".format_map(tree)
+        for item in tree.values():
+            yield from _images(item)
 
 
 def differences(environment: str, table: Objects, ours: Objects) -> Iterator[Difference]:
@@ -205,9 +216,7 @@ def _has_maps(value: Any) -> bool:
 
 def _pointer_fits(pattern: str, pointer: str) -> bool:
     wanted, given = pattern.split("/"), pointer.split("/")
-    return len(wanted) == len(given) and all(
-        fnmatchcase(one, glob) for glob, one in zip(wanted, given, strict=True)
-    )
+    return len(wanted) == len(given) and all(fnmatchcase(one, glob) for glob, one in zip(wanted, given, strict=True))
 
 
 def fits(pattern: Any, value: Any) -> bool:
@@ -215,9 +224,7 @@ def fits(pattern: Any, value: Any) -> bool:
     if isinstance(pattern, dict) and isinstance(value, dict):
         return pattern.keys() == value.keys() and all(fits(one, value[key]) for key, one in pattern.items())
     if isinstance(pattern, list) and isinstance(value, list):
-        return len(pattern) == len(value) and all(
-            fits(one, other) for one, other in zip(pattern, value, strict=True)
-        )
+        return len(pattern) == len(value) and all(fits(one, other) for one, other in zip(pattern, value, strict=True))
     if isinstance(pattern, str) and isinstance(value, str):
         return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), value, re.DOTALL) is not None
     return type(pattern) is type(value) and bool(pattern == value)
@@ -228,9 +235,7 @@ def read_catalogue() -> Catalogue:
     document = yamlread.read(path.read_bytes(), path.name)
     lines = {pointer: position.line for pointer, position in document.positions.items()}
     value = document.value
-    listed = [
-        _deliberate(one, lines[f"/differences/{index}"]) for index, one in enumerate(value["differences"])
-    ]
+    listed = [_deliberate(one, lines[f"/differences/{index}"]) for index, one in enumerate(value["differences"])]
     silent = [
         Silent(lines[f"/silent/{index}"], _scope(one), one["why"], tuple(one.get("holds", ())))
         for index, one in enumerate(value["silent"])
@@ -239,9 +244,7 @@ def read_catalogue() -> Catalogue:
 
 
 def _scope(entry: Mapping[str, Any]) -> Scope:
-    return Scope(
-        tuple(entry.get("environments", ENVIRONMENTS)), tuple(entry["objects"]), tuple(entry["pointers"])
-    )
+    return Scope(tuple(entry.get("environments", ENVIRONMENTS)), tuple(entry["objects"]), tuple(entry["pointers"]))
 
 
 def _deliberate(entry: Mapping[str, Any], line: int) -> Deliberate:
@@ -249,9 +252,7 @@ def _deliberate(entry: Mapping[str, Any], line: int) -> Deliberate:
     sides = {"added": {"ours"}, "removed": {"table"}, "changed": {"ours", "table"}}[kind]
     wanted = set() if scope.pointers == ("",) else sides
     if entry.keys() & {"table", "ours"} != wanted:
-        raise ValueError(
-            f"differences.yaml:{line}: {kind} takes {sorted(wanted) or 'neither `table` nor `ours`'}"
-        )
+        raise ValueError(f"differences.yaml:{line}: {kind} takes {sorted(wanted) or 'neither `table` nor `ours`'}")
     table, ours = entry.get("table", NOTHING), entry.get("ours", NOTHING)
     return Deliberate(line, entry["topic"], scope, kind, table, ours, entry["reason"])
 
@@ -299,8 +300,9 @@ def compare_everything(catalogue: Catalogue) -> dict[str, Verdict]:
     verdicts = {}
     for environment in ENVIRONMENTS:
         table = read_table(environment)
-        verdicts[environment] = shipped = judge(environment, table, rendered(environment), catalogue)
-        pinned = judge(environment, table, rendered(environment, every_image_pinned(environment)), catalogue)
+        ours = rendered(environment)
+        verdicts[environment] = shipped = judge(environment, table, ours, catalogue)
+        pinned = judge(environment, table, rendered(environment, every_image_pinned(ours)), catalogue)
         shipped.problems += [one for one in pinned.problems if one not in shipped.problems]
         shipped.used |= pinned.used
     return verdicts

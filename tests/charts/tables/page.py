@@ -58,9 +58,7 @@ Two environments describe a Paperclip that really ran: `operating-post` in April
 August. A test compares every object that we render for them with the tables of that deployment, field by field.
 It fails where something differs that is not listed here, and where something listed here differs no more.
 `*` stands for any text. Where no environment is named, both are meant."""
-_SILENT = (
-    "The real objects have something here, but the tables do not say what. These are not compared further.\n"
-)
+_SILENT = "The real objects have something here, but the tables do not say what. These are not compared further.\n"
 
 
 def _row(*cells: str) -> str:

@@ -1,0 +1,84 @@
+"""One control plane for all tests of this folder, and the shipped environments on it, one after the other."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.dont_write_bytecode = True
+
+
+def _load(path: Path) -> ModuleType:
+    """Test folders are no packages; what stands beside is found by its path and known by its bare name."""
+    if path.stem not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[path.stem])
+    return sys.modules[path.stem]
+
+
+controlplane = _load(ROOT / "tests/e2e/controlplane.py")
+crds = _load(ROOT / "tests/e2e/crds.py")
+for _name in ("e2e/shipped", "e2e/trial", "support/config_strategy", "support/edge_configs"):
+    _load(ROOT / f"tests/{_name}.py")
+shipped = sys.modules["shipped"]
+
+ENVIRONMENTS = sorted(path.name for path in (ROOT / "dist").iterdir() if (path / "provenance.json").is_file())
+
+
+@pytest.fixture(scope="session")
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """A line for whoever waits, past pytest's capture."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    begun = time.monotonic()
+
+    def line(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            sys.stderr.write(f"\ne2e {time.monotonic() - begun:5.1f} s  {text}")
+            sys.stderr.flush()
+
+    return line
+
+
+@pytest.fixture(scope="session")
+def cluster(say: Callable[[str], None]) -> Iterator[Any]:
+    """The control plane, with all custom kinds established and the namespace that Argo CD brings along."""
+    # Not in pytest's own folder: the last three runs are kept there, and this holds keys and a data base.
+    folder = Path(tempfile.mkdtemp(prefix="paperclip-e2e-"))
+    try:
+        with controlplane.running(folder / "cluster", say) as found:
+            definitions = list(crds.definitions(crds.schemas_folder()))
+            found.must("apply", "--server-side", "-f", "-", objects=definitions)
+            found.must("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+            found.must("create", "namespace", shipped.ARGOCD_NAMESPACE)
+            say(f"{len(definitions)} custom kinds established")
+            yield found
+    except controlplane.ControlPlaneError as error:
+        pytest.fail(f"no control plane: {error}", pytrace=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        say("control plane stopped")
+
+
+@pytest.fixture(scope="session", params=[name for name in ENVIRONMENTS if not name.startswith("_")])
+def environment(request: pytest.FixtureRequest, cluster: Any, say: Callable[[str], None]) -> Iterator[Any]:
+    """A shipped environment: tried by a dry run, then applied, and gone again before the next one comes."""
+    found = shipped.bring_up(cluster, ROOT, request.param)
+    say(f"{found.name}: {len(found.files)} objects tried and applied")
+    try:
+        yield found
+    finally:
+        shipped.take_down(cluster, found)
+        say(f"{found.name}: taken down")
