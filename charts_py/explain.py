@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -102,10 +102,23 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Answer:
-    """`undecided` are fields that could not be varied, so their part in `leaves` is not known."""
+    """`conditions` decide whether the object is there at all; `undecided` could not be varied.
+
+    Both are looked for only where a leaf does not carry its origin.
+    """
 
     leaves: tuple[Leaf, ...]
-    undecided: tuple[FieldUse, ...]
+    conditions: tuple[FieldUse, ...] = ()
+    undecided: tuple[FieldUse, ...] = ()
+
+
+@dataclass
+class _Influence:
+    """What was seen when each field in turn had another value: the pointers of the leaves that changed."""
+
+    changed: dict[FieldPath, frozenset[str]] = field(default_factory=dict)
+    conditions: list[FieldPath] = field(default_factory=list)
+    undecided: list[FieldPath] = field(default_factory=list)
 
 
 class Workshop:
@@ -133,10 +146,10 @@ class Workshop:
             if place == pointer or place.startswith(f"{pointer}/")
         }
         if all(tracing.origin_of(value) for value in leaves.values()):
-            return Answer(tuple(self._leaf(place, value, {}) for place, value in leaves.items()), ())
-        influence, undecided = self._influence(made)
-        found = tuple(self._leaf(place, value, influence) for place, value in leaves.items())
-        return Answer(found, self.fields(undecided))
+            return Answer(tuple(self._leaf(place, value, {}) for place, value in leaves.items()))
+        seen = self._influence(made)
+        found = tuple(self._leaf(place, value, seen.changed) for place, value in leaves.items())
+        return Answer(found, self.fields(seen.conditions), self.fields(seen.undecided))
 
     def _leaf(self, pointer: str, value: Any, influence: Mapping[FieldPath, frozenset[str]]) -> Leaf:
         origin = tracing.origin_of(value)
@@ -149,7 +162,8 @@ class Workshop:
     def _lock(self, value: Any, fields: Sequence[FieldUse]) -> tuple[FieldUse, ...]:
         """A digest that no field holds was put there by images.lock."""
         _, at, digest = value.partition("@sha256:") if isinstance(value, str) else ("", "", "")
-        if not at or any(digest in str(field.value) for field in fields):
+        images = [one.value for one in fields if isinstance(one.value, str) and value.startswith(one.value)]
+        if not at or not images:
             return ()
         return (FieldUse("the digest", f"sha256:{digest}", self._images.source),)
 
@@ -205,27 +219,22 @@ class Workshop:
             return ()
         return jobtemplates.synthesize(settings(model, self._images), self._folder)
 
-    def _influence(self, made: Made) -> tuple[dict[FieldPath, frozenset[str]], list[FieldPath]]:
-        """Field → pointers of the leaves that change with it; and the fields that could not be varied."""
-        before = dict(pointers.walk(made.manifest))
+    def _influence(self, made: Made) -> _Influence:
         read = {path for other in self.made if other.producer is made.producer for path in other.reads}
-        changed: dict[FieldPath, frozenset[str]] = {}
-        undecided = []
+        seen = _Influence()
         for path in sorted(read):
-            runs = [
-                after
-                for value in islice(tracing.variations(self.config.model, path), _VARIATIONS)
-                if (after := self._varied(made, path, value)) is not None
-            ]
-            if runs:
-                different = (place for run in runs for place in before if run.get(place, _ABSENT) != before[place])
-                changed[path] = frozenset(different)
-            else:
-                undecided.append(path)
-        return changed, undecided
+            values = islice(tracing.variations(self.config.model, path), _VARIATIONS)
+            runs = [after for value in values if (after := self._varied(made, path, value)) is not None]
+            if not runs:
+                seen.undecided.append(path)
+            elif not all(runs):
+                seen.conditions.append(path)
+            differing = (place for run in runs if run for place in tracing.changed_leaves(made.manifest, run))
+            seen.changed[path] = frozenset(differing)
+        return seen
 
-    def _varied(self, made: Made, path: FieldPath, value: Any) -> Mapping[str, Any] | None:
-        """The leaves of the object if `path` had another value; none if there were no such object.
+    def _varied(self, made: Made, path: FieldPath, value: Any) -> Manifest | None:
+        """The object if `path` had another value; empty if there were no such object.
 
         None where the construct refuses the value, as the loader would have.
         """
@@ -239,7 +248,7 @@ class Workshop:
         found = next((one for one in manifests if ObjectId.of(one).identity == made.id.identity), None)
         if found is None and made.index < len(manifests) and manifests[made.index]["kind"] == made.id.kind:
             found = manifests[made.index]
-        return {} if found is None else dict(pointers.walk(found))
+        return found or {}
 
 
 def workshops(folder: Path, wanted: tuple[str, ...], images: ImageLock, templates: Path) -> list[Workshop]:

@@ -7,13 +7,17 @@ origin; what it depends on is found by `replaced`: change one field, run again, 
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import MethodType, NoneType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from kubekit import pointers
 
 FieldPath: TypeAlias = tuple[str, ...]
 """The field as in the file, one token a step: ("agents", "jobs", "kinds", "0", "image")."""
@@ -125,6 +129,29 @@ def replaced(config: Any, path: FieldPath, value: Any) -> Any:
     if isinstance(config, tuple):
         return tuple(changed if str(index) == token else one for index, one in enumerate(config))
     return {**config, token: changed}
+
+
+def changed_leaves(before: Any, after: Any, pointer: str = "") -> Iterator[str]:
+    """The pointers into `before` whose value is another in `after`, or is gone.
+
+    Lists of different lengths are laid side by side by their equal entries: what only moved has not changed.
+    """
+    if isinstance(before, dict) and before and isinstance(after, dict):
+        for key, value in before.items():
+            yield from changed_leaves(value, after.get(key, _GONE), pointers.join(pointer, key))
+    elif isinstance(before, list) and before and isinstance(after, list):
+        partner = dict(enumerate(after))
+        if len(before) != len(after):
+            words = [[json.dumps(one, sort_keys=True) for one in side] for side in (before, after)]
+            blocks = difflib.SequenceMatcher(a=words[0], b=words[1], autojunk=False).get_matching_blocks()
+            partner = {block.a + step: after[block.b + step] for block in blocks for step in range(block.size)}
+        for index, value in enumerate(before):
+            yield from changed_leaves(value, partner.get(index, _GONE), pointers.join(pointer, index))
+    elif before != after:
+        yield from (pointer + place for place, _ in pointers.walk(before))
+
+
+_GONE = object()
 
 
 def variations(config: BaseModel, path: FieldPath) -> Iterator[Any]:

@@ -158,10 +158,14 @@ def _show_values(arguments: argparse.Namespace, output: Output, made: Made, answ
             }
             for leaf in answer.leaves
         ]
-        undecided = [_as_data(field) for field in answer.undecided]
-        output.data({**_head(arguments, made), "values": leaves, "undecided": undecided})
+        rest = {
+            "conditions": [_as_data(field) for field in answer.conditions],
+            "undecided": [_as_data(field) for field in answer.undecided],
+        }
+        output.data({**_head(arguments, made), "values": leaves, **rest})
         return
     _text_head(arguments, output, made)
+    output.table([[f"  there by   {field.name}", _short(field.value), field.place] for field in answer.conditions])
     for leaf in answer.leaves:
         output.product(f"\n{leaf.pointer or 'the object'} = {_short(leaf.value)}")
         if not leaf.fields:

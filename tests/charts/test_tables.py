@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -127,6 +128,15 @@ def test_the_transcription_has_as_many_objects_as_the_tables_count(environment: 
     assert Counter(one["kind"] for one in table.values() if one["kind"] in census) == census
 
 
+def narrowed(name: str) -> Any:
+    """The entries that may speak of this object: a comparison of one object need not ask the others."""
+
+    def speaking(entries: Any) -> tuple[Any, ...]:
+        return tuple(one for one in entries if any(fnmatchcase(name, glob) for glob in one.scope.objects))
+
+    return replace(CATALOGUE, differences=speaking(CATALOGUE.differences), silent=speaking(CATALOGUE.silent))
+
+
 MUTATIONS = [
     ("operating-post", DEPLOYMENT, "/spec/replicas", 2),
     ("operating-post", DEPLOYMENT, "/spec/strategy/type", "RollingUpdate"),
@@ -195,6 +205,7 @@ def test_an_object_too_many_and_one_too_few_are_named() -> None:
 def test_no_field_that_a_table_states_can_change_unseen(environment: str) -> None:
     table, ours = sides(environment)
     for name in table.keys() & ours.keys():
+        catalogue = narrowed(name)
         for pointer, leaf in pointers.walk(table[name]):
             try:
                 mine = pointers.get(ours[name], pointer)
@@ -205,7 +216,7 @@ def test_no_field_that_a_table_states_can_change_unseen(environment: str) -> Non
             changed = copy.deepcopy(ours[name])
             put(changed, pointer, f"{mine} of another")
             one_table, one_ours = {name: table[name]}, {name: changed}
-            assert comparison.judge(environment, one_table, one_ours, CATALOGUE).problems, f"{name} {pointer}"
+            assert comparison.judge(environment, one_table, one_ours, catalogue).problems, f"{name} {pointer}"
 
 
 @pytest.mark.parametrize("environment", comparison.ENVIRONMENTS)
@@ -266,7 +277,7 @@ def test_a_field_cannot_be_open_where_the_table_speaks() -> None:
     table, ours = sides("frank-2026-08")
     name = "ConfigMap/paperclip-system/paperclip-shell-motd"
     speaking = {**table, name: {**table[name], "data": {"60-tips.sh": "echo"}}}
-    narrowed = replace(
+    catalogue = replace(
         CATALOGUE,
         silent=tuple(
             replace(one, scope=replace(one.scope, pointers=("/data/60-tips.sh",)))
@@ -275,7 +286,7 @@ def test_a_field_cannot_be_open_where_the_table_speaks() -> None:
             for one in CATALOGUE.silent
         ),
     )
-    found = comparison.judge("frank-2026-08", speaking, ours, narrowed).problems
+    found = comparison.judge("frank-2026-08", speaking, ours, catalogue).problems
     assert [problem for problem in found if "the table speaks" in problem], found
 
 
@@ -286,3 +297,21 @@ def test_the_accepted_hosts_are_those_of_the_table_and_more() -> None:
         for side in (table, ours)
     )
     assert theirs < mine
+
+
+def test_nodes_that_forward_for_a_load_balancer_reach_each_of_its_ports() -> None:
+    _, ours = sides("frank-2026-08")
+    spec = ours["CiliumNetworkPolicy/paperclip-system/paperclip-server-entities"]["spec"]
+    (rule,) = spec["ingress"]
+    assert rule["fromEntities"] == ["host", "remote-node"]
+    opened = {
+        (port["protocol"], number)
+        for port in rule["toPorts"][0]["ports"]
+        for number in range(int(port["port"]), port.get("endPort", int(port["port"])) + 1)
+    }
+    forwarded = {
+        (port["protocol"], 3100 if port["targetPort"] == "http" else port["targetPort"])
+        for name in ("paperclip-lb", "paperclip-shell")
+        for port in ours[f"Service/paperclip-system/{name}"]["spec"]["ports"]
+    }
+    assert opened == forwarded

@@ -1,7 +1,8 @@
 """Compares what an environment renders with the tables of a real deployment, field by field.
 
 A list of plain values is one field; a list of maps is compared item by item, in order. What only one side
-has is one difference, at its topmost pointer. `*` in a text of differences.yaml stands for any text.
+has is one difference, at its topmost pointer. In a text of differences.yaml, `{environment}` stands for the
+environment's name and `*` for any text.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class Deliberate:
         return (
             difference.kind == self.kind
             and any(True for _ in self.scope.hits(difference))
-            and (self.table is NOTHING or fits(self.table, difference.table))
-            and (self.ours is NOTHING or fits(self.ours, difference.ours))
+            and (self.table is NOTHING or fits(self.table, difference.table, difference.environment))
+            and (self.ours is NOTHING or fits(self.ours, difference.ours, difference.environment))
         )
 
 
@@ -219,14 +220,18 @@ def _pointer_fits(pattern: str, pointer: str) -> bool:
     return len(wanted) == len(given) and all(fnmatchcase(one, glob) for glob, one in zip(wanted, given, strict=True))
 
 
-def fits(pattern: Any, value: Any) -> bool:
-    """Whether `value` is what `pattern` says: the same tree, and in text `*` for any text."""
+def fits(pattern: Any, value: Any, environment: str) -> bool:
+    """Whether `value` is what `pattern` says: the same tree, and the same text but for the placeholders."""
     if isinstance(pattern, dict) and isinstance(value, dict):
-        return pattern.keys() == value.keys() and all(fits(one, value[key]) for key, one in pattern.items())
+        return pattern.keys() == value.keys() and all(
+            fits(one, value[key], environment) for key, one in pattern.items()
+        )
     if isinstance(pattern, list) and isinstance(value, list):
-        return len(pattern) == len(value) and all(fits(one, other) for one, other in zip(pattern, value, strict=True))
+        pairs = zip(pattern, value, strict=False)
+        return len(pattern) == len(value) and all(fits(one, other, environment) for one, other in pairs)
     if isinstance(pattern, str) and isinstance(value, str):
-        return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), value, re.DOTALL) is not None
+        text = re.escape(pattern.replace("{environment}", environment)).replace(r"\*", ".*")
+        return re.fullmatch(text, value, re.DOTALL) is not None
     return type(pattern) is type(value) and bool(pattern == value)
 
 
@@ -296,13 +301,13 @@ def dead_entries(catalogue: Catalogue, used: set[tuple[int, str, str]]) -> list[
 
 
 def compare_everything(catalogue: Catalogue) -> dict[str, Verdict]:
-    """Each environment as its images are locked today; with them, what shows only when all are pinned."""
+    """Each environment as its images are locked today; with what shows when no digest is known, and when all are."""
     verdicts = {}
     for environment in ENVIRONMENTS:
-        table = read_table(environment)
-        ours = rendered(environment)
+        table, ours = read_table(environment), rendered(environment)
         verdicts[environment] = shipped = judge(environment, table, ours, catalogue)
-        pinned = judge(environment, table, rendered(environment, every_image_pinned(ours)), catalogue)
-        shipped.problems += [one for one in pinned.problems if one not in shipped.problems]
-        shipped.used |= pinned.used
+        for lock in (ImageLock(), every_image_pinned(ours)):
+            other = judge(environment, table, rendered(environment, lock), catalogue)
+            shipped.problems += [one for one in other.problems if one not in shipped.problems]
+            shipped.used |= other.used
     return verdicts

@@ -57,7 +57,7 @@ _HEAD = """\
 Two environments describe a Paperclip that really ran: `operating-post` in April 2026, `frank-2026-08` in
 August. A test compares every object that we render for them with the tables of that deployment, field by field.
 It fails where something differs that is not listed here, and where something listed here differs no more.
-`*` stands for any text. Where no environment is named, both are meant."""
+`*` stands for any text, `{environment}` for the environment's name. Where no environment is named, both are meant."""
 _SILENT = "The real objects have something here, but the tables do not say what. These are not compared further.\n"
 
 
