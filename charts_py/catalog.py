@@ -181,9 +181,7 @@ def pull_from_cluster(
     """
     if not names and lock is None:
         raise UsageError("no kind is named", f"Name the kinds, or run where {LOCK} is.")
-    wanted = [Wanted.parse(name) for name in names] or [
-        Wanted.of_path(path) for path in (lock.sums if lock else ())
-    ]
+    wanted = [Wanted.parse(name) for name in names] or [Wanted.of_path(path) for path in (lock.sums if lock else ())]
     ask_once = cache(ask or _kubectl)
     paths = sorted(ask_once("/openapi/v3").get("paths", {}))
     written: set[Path] = set()
@@ -207,18 +205,14 @@ def _may_hold(path: str, wanted: Wanted) -> bool:
     """Whether a document, named as "apis/<group>/<version>", is to be asked for the kind."""
     head, _, rest = path.partition("/")
     group, _, version = rest.partition("/")
-    return (
-        head == "apis" and wanted.group in ("", group) and wanted.version in ("", version) and bool(version)
-    )
+    return head == "apis" and wanted.group in ("", group) and wanted.version in ("", version) and bool(version)
 
 
 def _put_schema(into: Path, document: Any, owner: tuple[str, str, str]) -> Path:
     group, version, kind = owner
     name = relative_path(group, kind, version)
     if not name:
-        raise GitopsError(
-            f"the cluster names a kind {group}/{version} {kind}", "That is no name; ask another cluster."
-        )
+        raise GitopsError(f"the cluster names a kind {group}/{version} {kind}", "That is no name; ask another cluster.")
     text = json.dumps(strict_schema(document, group, version, kind), indent=1, sort_keys=True) + "\n"
     return _put(into / name, text.encode())
 

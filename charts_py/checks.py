@@ -51,8 +51,7 @@ def judge(
 ) -> Judgement:
     """All findings about one environment; `environment` is None for the fleet."""
     placed = [
-        (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct))
-        for one in rendering.objects
+        (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct)) for one in rendering.objects
     ]
     jobs = list(sample_jobs(rendering))
     findings = run(World([*placed, *jobs], facts(environment)))
@@ -141,11 +140,7 @@ def _chart_images(rendering: Rendering, environment: Environment, images: ImageL
         return
     policy = next(policy for policy in all_policies() if policy.id == "image-digest")
     application = next(
-        (
-            one
-            for one in rendering.objects
-            if one.id.kind == "Application" and one.id.name.endswith(database.release)
-        ),
+        (one for one in rendering.objects if one.id.kind == "Application" and one.id.name.endswith(database.release)),
         None,
     )
     for image in (database.image, database.metrics_image):

@@ -194,9 +194,7 @@ def write(lock: ImageLock, path: Path) -> bool:
     return True
 
 
-def relock(
-    lock: ImageLock, images: Iterable[str], client: Resolver, *, again: Collection[str] = ()
-) -> RelockResult:
+def relock(lock: ImageLock, images: Iterable[str], client: Resolver, *, again: Collection[str] = ()) -> RelockResult:
     """A lock that holds exactly `images`. Digests that are known stay, save for those of `again`, asked anew.
 
     An image whose registry fails keeps what it had; a new one is listed with the reason. A reference that

@@ -121,9 +121,7 @@ def synthesize(settings: JobTemplateSettings, templates: Path | None = None) -> 
     return made
 
 
-def config_map(
-    templates: tuple[JobTemplate, ...], name: str, namespace: str, labels: Mapping[str, str]
-) -> Manifest:
+def config_map(templates: tuple[JobTemplate, ...], name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
     """The ConfigMap that the launcher loads: <template>.json for each, and contract.json."""
     data = {f"{template.name}.json": template.to_text() for template in templates}
     data[f"{_CONTRACT}.json"] = templates[0].contract.text if templates else ""

@@ -172,9 +172,7 @@ def _rendered(
         for one, environment in loaded:
             config = environment.config if environment else None
             rendering = render(config, lock, templates) if config else render_fleet(load_fleet(one.path))
-            waiting.append(
-                background.submit(_finished, one, rendering, config, lock, known, templates, settings)
-            )
+            waiting.append(background.submit(_finished, one, rendering, config, lock, known, templates, settings))
         done = [future.result() for future in waiting]
     findings = checks.waive(
         [finding for _, judgement, _ in done for finding in judgement.findings],

@@ -299,9 +299,7 @@ class RegistryClient:
         except ValueError:
             return False
 
-    def _refusal(
-        self, image: str, registry: str, answer: _Answer, who: str = "the registry"
-    ) -> RegistryError:
+    def _refusal(self, image: str, registry: str, answer: _Answer, who: str = "the registry") -> RegistryError:
         tree = _json(answer.body)
         errors = tree.get("errors") if isinstance(tree, dict) else None
         first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}

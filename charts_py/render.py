@@ -84,9 +84,7 @@ def render(environment: Environment, images: ImageLock, templates: Path | None =
     """The whole environment through cdk8s. Raises ConfigError for templates that cannot be made."""
     inputs = inputs_of(environment, images, templates)
     objects = tuple(_through_cdk8s(inputs))
-    files = {
-        f"{JOB_TEMPLATES}/{name}": data for name, data in jobtemplates.files(inputs.job_templates).items()
-    }
+    files = {f"{JOB_TEMPLATES}/{name}": data for name, data in jobtemplates.files(inputs.job_templates).items()}
     if environment.database.kind == "bitnami":
         values = yamlwrite.dump(database.bitnami_values(environment.database, images))
         files[f"{DATABASE}/values.yaml"] = values.encode()

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from charts_py.config.argocd import Fleet
+from charts_py.config.descriptions import descriptions
 from charts_py.config.environment import Environment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,6 +22,14 @@ class _Generator(GenerateJsonSchema):
     """A title that only repeats the field's name in other letters is left out."""
 
     schema_dialect = DIALECT
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        for name, text in descriptions(model).items():
+            alias = model.model_fields[name].alias or name
+            made["properties"][alias]["description"] = text
+        return made
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the generator's own signature
         return False

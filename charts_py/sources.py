@@ -38,23 +38,17 @@ def config_files(folder: Path, wanted: tuple[str, ...] = ()) -> tuple[ConfigFile
     Raises ConfigError for no config at all, UsageError for a wanted one that is not there.
     """
     if not folder.is_dir():
-        raise ConfigError(
-            f"{folder}: there is no such folder", f"`paperclip-gitops init` writes {folder}/<name>.yaml"
-        )
+        raise ConfigError(f"{folder}: there is no such folder", f"`paperclip-gitops init` writes {folder}/<name>.yaml")
     paths = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"} and path.is_file())
     found = tuple(_look(path) for path in paths)
     if not found:
-        raise ConfigError(
-            f"{folder}: there is no config in it", f"`paperclip-gitops init` writes {folder}/<name>.yaml"
-        )
+        raise ConfigError(f"{folder}: there is no config in it", f"`paperclip-gitops init` writes {folder}/<name>.yaml")
     _refuse_twins(found)
     if not wanted:
         return found
     known = {one.name for one in found if one.kind == "Environment"}
     if missing := sorted(set(wanted) - known):
-        raise UsageError(
-            f"there is no environment {missing[0]!r} in {folder}", f"known: {', '.join(sorted(known))}"
-        )
+        raise UsageError(f"there is no environment {missing[0]!r} in {folder}", f"known: {', '.join(sorted(known))}")
     return tuple(one for one in found if one.name in wanted)
 
 
@@ -130,9 +124,7 @@ def templates_folder(given: Path | None) -> Path:
     """The folder that was named, else ./templates, else the one that comes with the program."""
     if given is not None:
         if not given.is_dir():
-            raise UsageError(
-                f"{given}: there is no such folder", "name the folder with job.yaml.j2 and contract.yaml"
-            )
+            raise UsageError(f"{given}: there is no such folder", "name the folder with job.yaml.j2 and contract.yaml")
         return given
     beside = Path("templates")
     if (beside / "contract.yaml").is_file():

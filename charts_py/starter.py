@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from charts_py.config.descriptions import descriptions
 from charts_py.config.environment import API_VERSION, Environment
 from charts_py.config.workload import Resources
 from kubekit import yamlread
@@ -153,21 +154,22 @@ def _storage_classes(answers: Answers) -> list[dict[str, Any]]:
 
 def _mapping(model: type[BaseModel], values: Mapping[str, Any], path: str, indent: str) -> Iterator[str]:
     """The lines of a mapping: each field with what it means, set or as a comment."""
-    for field in model.model_fields.values():
+    said = descriptions(model)
+    for own, field in model.model_fields.items():
         name = str(field.alias)
         here = f"{path}.{name}" if path else name
         if not path and name not in _IDENTITY:
             yield ""
         if name not in _IDENTITY or path:
-            yield from (f"{indent}{line}" for line in _meaning(field, here, is_set=name in values))
+            yield from (f"{indent}{line}" for line in _meaning(said[own], here, is_set=name in values))
         if name in values:
             yield from _set(field, name, values[name], here, indent)
         else:
             yield from (f"{indent}#{line}" for line in _default(field, name, here))
 
 
-def _meaning(field: FieldInfo, path: str, *, is_set: bool) -> Iterator[str]:
-    yield f"# {_NOTES.get(path, field.description)}"
+def _meaning(text: str, path: str, *, is_set: bool) -> Iterator[str]:
+    yield f"# {_NOTES.get(path, text)}"
     if path in EXAMPLES and not is_set:
         yield f"# For example {EXAMPLES[path]}"
 
@@ -188,9 +190,10 @@ def _default(field: FieldInfo, name: str, path: str) -> Iterator[str]:
         yield from _block(name, _plain(default))
         return
     yield f"{name}:"
-    for inner in type(default).model_fields.values():
+    said = descriptions(type(default))
+    for own, inner in type(default).model_fields.items():
         here = f"{path}.{inner.alias}"
-        yield from (f"  {line}" for line in _meaning(inner, here, is_set=False))
+        yield from (f"  {line}" for line in _meaning(said[own], here, is_set=False))
         yield from (f"  {line}" for line in _default(inner, str(inner.alias), here))
 
 
@@ -237,8 +240,6 @@ def _model_of(annotation: Any, value: Any) -> type[BaseModel] | None:
     if get_origin(annotation) in {Annotated, Union, types.UnionType}:
         models = [found for one in get_args(annotation) if (found := _model_of(one, value)) is not None]
         if len(models) > 1:
-            return next(
-                one for one in models if value.get("kind") in get_args(one.model_fields["kind"].annotation)
-            )
+            return next(one for one in models if value.get("kind") in get_args(one.model_fields["kind"].annotation))
         return models[0] if models else None
     return None

@@ -29,9 +29,7 @@ VERSION = "0.7.0"
 MODULE = f"github.com/yannh/kubeconform/cmd/kubeconform@v{VERSION}"
 RELEASES = "https://github.com/yannh/kubeconform/releases/download"
 OLDEST_GO = (1, 24)
-_NAMED = (
-    f"-ldflags=-X=main.version=v{VERSION}"  # as the releases are built; else it calls itself "development"
-)
+_NAMED = f"-ldflags=-X=main.version=v{VERSION}"  # as the releases are built; else it calls itself "development"
 
 # The sha256 of kubeconform-<platform>.tar.gz of v0.7.0. Source: CHECKSUMS of that release, as quoted in
 # github.com/rulehub/rulehub-charts (hack/checksums/kubeconform-v0.7.0.CHECKSUMS, commit
@@ -117,9 +115,7 @@ def _build(go: Path, target: Path) -> None:
         raise ToolMissing(f"{go} could not build kubeconform: {error}", _OTHER_WAY) from error
     if done.returncode != 0 or not target.is_file():
         said = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
-        raise ToolMissing(
-            f"go install {MODULE} failed: {said}", "Mend that, or put kubeconform on PATH yourself."
-        )
+        raise ToolMissing(f"go install {MODULE} failed: {said}", "Mend that, or put kubeconform on PATH yourself.")
 
 
 def _fetch(target: Path, system: str, releases: str, transport: httpx.BaseTransport | None) -> None:
@@ -163,9 +159,7 @@ def _download(address: str, transport: httpx.BaseTransport | None) -> bytes:
                     raise GitopsError(f"{address} is larger than {_LARGEST >> 20} MiB", _OTHER_WAY)
                 chunks.append(chunk)
     except httpx.HTTPError as error:
-        raise ClusterUnreachable(
-            f"{address} cannot be fetched: {error}", f"Try again. {_OTHER_WAY}"
-        ) from error
+        raise ClusterUnreachable(f"{address} cannot be fetched: {error}", f"Try again. {_OTHER_WAY}") from error
     return b"".join(chunks)
 
 

@@ -36,6 +36,4 @@ LAUNCHER_CALLS = (
 
 def rules(calls: tuple[Call, ...] = LAUNCHER_CALLS) -> list[dict[str, list[str]]]:
     """The rules of the Role: one a call, so that a diff shows which right came or went."""
-    return [
-        {"apiGroups": [call.group], "resources": [call.resource], "verbs": list(call.verbs)} for call in calls
-    ]
+    return [{"apiGroups": [call.group], "resources": [call.resource], "verbs": list(call.verbs)} for call in calls]

@@ -88,9 +88,7 @@ def _split_registry(name: str, text: str) -> tuple[str, str]:
     first, slash, rest = name.partition("/")
     if not slash:
         if _HEX_ID.fullmatch(name):
-            raise ImageRefError(
-                f'image {text!r} is the bare id of an image; write "repository@sha256:{name}"'
-            )
+            raise ImageRefError(f'image {text!r} is the bare id of an image; write "repository@sha256:{name}"')
         return DEFAULT_REGISTRY, f"library/{name}"
     if "." not in first and ":" not in first and first != "localhost" and first == first.lower():
         return DEFAULT_REGISTRY, name

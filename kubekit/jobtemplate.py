@@ -83,9 +83,7 @@ class Contract:
     def narrowed(self, bounds: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, Placeholder]:
         """The placeholders with the defaults and limits of one environment."""
         narrowed = dict(self.placeholders)
-        problems = [
-            f"bounds {name!r}, which is not in the contract" for name in bounds.keys() - narrowed.keys()
-        ]
+        problems = [f"bounds {name!r}, which is not in the contract" for name in bounds.keys() - narrowed.keys()]
         for name in bounds.keys() & narrowed.keys():
             if unknown := bounds[name].keys() - _BOUNDS:
                 problems.append(f"bounds {name} by {sorted(unknown)}; a bound is one of {sorted(_BOUNDS)}")
@@ -238,9 +236,7 @@ class _Plan:
             del containers[index][key]
 
     def _is_kept(self, site: _Site) -> bool:
-        return (
-            not site.spliced and not site.presence and (site.baked or self.placeholders[site.name].required)
-        )
+        return not site.spliced and not site.presence and (site.baked or self.placeholders[site.name].required)
 
     def _reserve_names(self) -> None:
         """What the template itself puts beside the variables of a run is no longer the run's to name."""

@@ -109,13 +109,7 @@ def _string(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         # _is_plain() written out: most values of a run come this way, and a call takes as long as the rest.
-        if (
-            type(value) is str
-            and value.isascii()
-            and len(value) <= limit
-            and "\x00" not in value
-            and matches(value)
-        ):
+        if type(value) is str and value.isascii() and len(value) <= limit and "\x00" not in value and matches(value):
             return value
         if problem := text_problem(value, limit):
             problems.append(f"{name} {problem}")

@@ -84,17 +84,13 @@ def canonical(text: str | float) -> str:
 def _split(text: str | float) -> tuple[Fraction, str]:
     """The number, and the suffix or exponent that it was written with."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise QuantityError(
-            f'a quantity is text or a number, not {type(text).__name__}; write for example "500m"'
-        )
+        raise QuantityError(f'a quantity is text or a number, not {type(text).__name__}; write for example "500m"')
     written = text if isinstance(text, str) else repr(text)
     if len(written) > _LONGEST:
         raise QuantityError(f"a quantity of {len(written)} characters; at most {_LONGEST} are read")
     match = _QUANTITY.fullmatch(written)
     if not match:
-        raise QuantityError(
-            f'{written!r} is no quantity; write a number and a unit, for example "500m" or "2Gi"'
-        )
+        raise QuantityError(f'{written!r} is no quantity; write a number and a unit, for example "500m" or "2Gi"')
     sign, number, suffix = match.groups()
     value = Fraction(number) * (-1 if sign == "-" else 1)
     if suffix in _BINARY:

@@ -37,9 +37,7 @@ def _holds(expression: Any, labels: Mapping[str, str]) -> bool:
     key, operator, values = expression["key"], expression.get("operator"), expression.get("values") or []
     if operator in {"In", "NotIn"}:
         if not values or not isinstance(values, list | tuple):
-            raise SelectorError(
-                f'{operator} for the label "{key}" needs a list of values; write at least one'
-            )
+            raise SelectorError(f'{operator} for the label "{key}" needs a list of values; write at least one')
         return bool(key in labels and labels[key] in values) is (operator == "In")
     if operator in {"Exists", "DoesNotExist"}:
         if values:

@@ -55,15 +55,11 @@ def read(text: str | bytes, source: str, *, max_bytes: int = 1 << 20, max_depth:
     documents = read_all(text, source, max_bytes=max_bytes, max_depth=max_depth)
     if len(documents) > 1:
         place = documents[1].positions[""]
-        raise YamlProblem(
-            source, place, "a second document begins here", 'take the "---" out, or split the file'
-        )
+        raise YamlProblem(source, place, "a second document begins here", 'take the "---" out, or split the file')
     return documents[0] if documents else Document(None, {"": Position(1, 1)})
 
 
-def read_all(
-    text: str | bytes, source: str, *, max_bytes: int = 1 << 20, max_depth: int = 64
-) -> list[Document]:
+def read_all(text: str | bytes, source: str, *, max_bytes: int = 1 << 20, max_depth: int = 64) -> list[Document]:
     """All documents in `text` but the empty ones.
 
     `max_depth` (1 to 200) counts maps and lists inside one another.
@@ -167,9 +163,7 @@ class _Builder:
             kind = type(event).__name__
             if kind == "DocumentStartEvent":
                 if event.version or event.tags:
-                    self._refuse(
-                        event, "a % directive stands before the document", "take the line with % out"
-                    )
+                    self._refuse(event, "a % directive stands before the document", "take the line with % out")
                 self._positions = {}
                 root = next(self._events)
                 self._positions[""] = _position(root)
@@ -224,13 +218,9 @@ class _Builder:
     def _key(self, event: Any, depth: int) -> str:
         kind = type(event).__name__
         if kind in {"MappingStartEvent", "SequenceStartEvent"}:
-            self._refuse(
-                event, "a map or list is the key of a map", 'write a word and ":"; quote text with { or ['
-            )
+            self._refuse(event, "a map or list is the key of a map", 'write a word and ":"; quote text with { or [')
         if kind == "ScalarEvent" and not event.style and event.value == "<<":
-            self._refuse(
-                event, '"<<" is a merge key, which is not read', "write out the entries that it brings"
-            )
+            self._refuse(event, '"<<" is a merge key, which is not read', "write out the entries that it brings")
         key = self._value(event, "", depth)
         if not isinstance(key, str):
             if not event.value:
@@ -259,16 +249,12 @@ class _Builder:
             return _BOOL[text]
         if _LEADING_ZERO.fullmatch(text):
             message = "a number with a leading zero is octal for some readers and decimal for others"
-            self._refuse(
-                event, message, "quote it if it is text, write 0o17 for an octal number, or drop the zero"
-            )
+            self._refuse(event, message, "quote it if it is text, write 0o17 for an octal number, or drop the zero")
         number = _INT.fullmatch(text) or _FLOAT.fullmatch(text) or _NOT_FINITE.fullmatch(text)
         if not number:
             return text
         if len(text) > _LONGEST:
-            self._refuse(
-                event, f"a number of {len(text)} characters", "put it in double quotes if it is text"
-            )
+            self._refuse(event, f"a number of {len(text)} characters", "put it in double quotes if it is text")
         if _INT.fullmatch(text):
             # int() takes no leading zero with base 0, which _LEADING_ZERO has kept out, and knows 0o and 0x.
             return int(text, 0)
@@ -286,16 +272,12 @@ class _Builder:
             return float(value)
         if type(value) is not _TYPES[tag]:
             name = tag.removeprefix(_CORE)
-            self._refuse(
-                event, f"the value does not have the type that !!{name} says", "correct one of the two"
-            )
+            self._refuse(event, f"the value does not have the type that !!{name} says", "correct one of the two")
         return value
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         tag = str(_tag(event)).replace(_CORE, "!!")
-        self._refuse(
-            event, f'the tag "{tag}" is not read here', "take it out; YAML knows text, numbers and the like"
-        )
+        self._refuse(event, f'the tag "{tag}" is not read here', "take it out; YAML knows text, numbers and the like")
 
     def _refuse(self, event: Any, message: str, remedy: str) -> NoReturn:
         raise YamlProblem(self._source, _position(event), message, remedy)
@@ -362,6 +344,4 @@ def _ruamel_events(text: str, source: str) -> Iterator[Any]:
     except ValueError:
         # ruamel hands "\\U00110000" to chr() as it is.
         message = "an escape behind this place names no character"
-        raise YamlProblem(
-            source, place, message, 'correct the "\\U" there; the last character is U+10FFFF'
-        ) from None
+        raise YamlProblem(source, place, message, 'correct the "\\U" there; the last character is U+10FFFF') from None

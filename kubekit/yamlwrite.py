@@ -88,9 +88,7 @@ def dump_all(values: Iterable[object]) -> str:
     return "---\n".join(dump(value) for value in values)
 
 
-def _mapping(
-    out: list[str], mapping: dict[Any, Any], pad: str, lead: str, first: tuple[str, ...] = _FIRST
-) -> None:
+def _mapping(out: list[str], mapping: dict[Any, Any], pad: str, lead: str, first: tuple[str, ...] = _FIRST) -> None:
     """Writes the entries at the column of `pad`; first comes `lead`: `pad`, or "" after a dash."""
     deeper = pad + "  "
     if len(pad) > 2 * MAX_LEVELS:
@@ -216,9 +214,7 @@ def _escape(match: re.Match[str]) -> str:
         return _SHORT[char]
     if 0xD800 <= code <= 0xDFFF:
         place = f"character {match.start() + 1} (U+{code:04X})"
-        raise _Refused(
-            ValueError, f"{place} is half of a surrogate pair, which UTF-8 cannot hold; leave it out"
-        )
+        raise _Refused(ValueError, f"{place} is half of a surrogate pair, which UTF-8 cannot hold; leave it out")
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 

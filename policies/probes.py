@@ -55,9 +55,7 @@ def probe_port_exists(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: A
 def paperclip_tcp_probes(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001  the signature of every policy
     pods = pod_metadata(entry.manifest)
     pod_labels = pods[1].get("labels") if pods else None
-    if not isinstance(pod_labels, Mapping) or any(
-        pod_labels.get(key) != value for key, value in labels.SERVER.items()
-    ):
+    if not isinstance(pod_labels, Mapping) or any(pod_labels.get(key) != value for key, value in labels.SERVER.items()):
         return
     for container in containers(entry.manifest):
         if container.name != "paperclip" or container.list_name != "containers":

@@ -24,9 +24,7 @@ def policy(
     def register(check: Check) -> Check:
         if policy_id in _POLICIES:
             raise ValueError(f"two policies are called {policy_id}")
-        _POLICIES[policy_id] = Policy(
-            policy_id, title, severity, frozenset(kinds), rationale, remedy, waivable, check
-        )
+        _POLICIES[policy_id] = Policy(policy_id, title, severity, frozenset(kinds), rationale, remedy, waivable, check)
         return check
 
     return register

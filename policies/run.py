@@ -21,9 +21,7 @@ def run(world: World, policies: Sequence[Policy] | None = None) -> list[Finding]
         for entry in entries:
             for pointer, message in policy.check(entry, world):
                 findings.append(
-                    Finding(
-                        policy.id, policy.severity, entry.id, pointer, message, policy.remedy, entry.source
-                    )
+                    Finding(policy.id, policy.severity, entry.id, pointer, message, policy.remedy, entry.source)
                 )
     return ordered(findings)
 

@@ -82,9 +82,7 @@ def apply(findings: Sequence[Finding], waivers: Waivers, today: datetime.date) -
         alive = [waiver for waiver in covering if waiver.expires >= today and _waivable(waiver.policy)]
         result.append(finding.with_waiver(alive[0].reason) if alive else finding)
     result += [
-        _about(waiver, waivers.file, text)
-        for waiver in waivers.entries
-        for text in _faults(waiver, today, used)
+        _about(waiver, waivers.file, text) for waiver in waivers.entries for text in _faults(waiver, today, used)
     ]
     return ordered(result)
 

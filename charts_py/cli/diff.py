@@ -35,9 +35,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="the old state: dist in a commit, or a folder laid out like it (default: git:HEAD)",
     )
     parser.add_argument("--environment", metavar="E", help="compare only this environment")
-    parser.add_argument(
-        "--dist", type=Path, default=Path("dist"), metavar="DIR", help="the new state (default: dist)"
-    )
+    parser.add_argument("--dist", type=Path, default=Path("dist"), metavar="DIR", help="the new state (default: dist)")
     parser.add_argument("--exit-zero", action="store_true", help="end with 0 also if there are differences")
     parser.add_argument(
         "--limit-bytes",

@@ -67,9 +67,7 @@ def _register_lock(parser: argparse.ArgumentParser) -> None:
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="ask anew and report; write nothing")
-    how.add_argument(
-        "--update", action="store_true", help="ask anew for IMAGE, or for all where none is named"
-    )
+    how.add_argument("--update", action="store_true", help="ask anew for IMAGE, or for all where none is named")
     parser.add_argument(
         "--insecure-registry",
         action="append",
@@ -78,9 +76,7 @@ def _register_lock(parser: argparse.ArgumentParser) -> None:
         metavar="HOST[:PORT]",
         help="ask this registry over plain HTTP; may be given again",
     )
-    parser.add_argument(
-        "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds for an answer (10)"
-    )
+    parser.add_argument("--timeout", type=_seconds, default=10.0, metavar="S", help="seconds for an answer (10)")
     parser.set_defaults(run=run)
 
 
@@ -121,8 +117,7 @@ def _report(result: RelockResult, output: Output, *, file: Path, written: bool) 
                 "file": str(file),
                 "written": written,
                 "changed": [
-                    {"image": change.image, "before": change.before, "after": change.after}
-                    for change in result.changed
+                    {"image": change.image, "before": change.before, "after": change.after} for change in result.changed
                 ],
                 "unresolved": [
                     {"image": image, "message": error.message, "remedy": error.remedy}
@@ -148,21 +143,15 @@ def run_list(arguments: argparse.Namespace, output: Output) -> int:
 
     lock = images.load(arguments.images_file)
     if output.format == "json":
-        rows = [
-            {"image": entry.image, "digest": entry.digest, "unresolved": entry.unresolved}
-            for entry in lock.images
-        ]
+        rows = [{"image": entry.image, "digest": entry.digest, "unresolved": entry.unresolved} for entry in lock.images]
         head = {"apiVersion": images.API_VERSION, "kind": images.KIND, "file": str(arguments.images_file)}
         output.data({**head, "sha256": lock.sha256, "images": rows})
         return 0
     if not lock.images:
-        output.note(
-            f"{arguments.images_file}: no images; lock some with `paperclip-gitops images lock IMAGE`"
-        )
+        output.note(f"{arguments.images_file}: no images; lock some with `paperclip-gitops images lock IMAGE`")
         return 0
     rows_of_text = [
-        (entry.image, entry.digest or f"not pinned: {entry.unresolved or 'not locked yet'}")
-        for entry in lock.images
+        (entry.image, entry.digest or f"not pinned: {entry.unresolved or 'not locked yet'}") for entry in lock.images
     ]
     output.table([("IMAGE", "DIGEST"), *rows_of_text])
     return 0

@@ -66,14 +66,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "name", nargs="?", default="production", metavar="NAME", help="of the environment (production)"
-    )
+    parser.add_argument("name", nargs="?", default="production", metavar="NAME", help="of the environment (production)")
     for field, flag, _, purpose in _QUESTIONS:
         parser.add_argument(flag, dest=field, metavar=field.rpartition("_")[2].upper(), help=purpose)
-    parser.add_argument(
-        "--image", metavar="IMAGE", help="image of the server and of the agents, with its tag"
-    )
+    parser.add_argument("--image", metavar="IMAGE", help="image of the server and of the agents, with its tag")
     parser.add_argument(
         "--environments", type=Path, default=Path("environments"), metavar="DIR", help="where the file goes"
     )
@@ -159,6 +155,4 @@ def _write(path: Path, content: bytes, *, overwrite: bool) -> None:
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
-        raise GitopsError(
-            f"{path}: cannot be written: {error.strerror}", "choose another --environments"
-        ) from error
+        raise GitopsError(f"{path}: cannot be written: {error.strerror}", "choose another --environments") from error

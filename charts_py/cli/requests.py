@@ -22,9 +22,7 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images-file", type=Path, default=Path("images.lock"), metavar="FILE", help="the pinned digests"
     )
-    parser.add_argument(
-        "--waivers", type=Path, default=Path("waivers.yaml"), metavar="FILE", help="the waivers"
-    )
+    parser.add_argument("--waivers", type=Path, default=Path("waivers.yaml"), metavar="FILE", help="the waivers")
     parser.add_argument(
         "--templates", type=Path, metavar="DIR", help="the Job templates (default: ./templates, else our own)"
     )

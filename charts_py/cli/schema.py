@@ -30,9 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--kind", choices=_KINDS, default=_KINDS[0], help="of which kind (default: Environment)"
-    )
+    parser.add_argument("--kind", choices=_KINDS, default=_KINDS[0], help="of which kind (default: Environment)")
     parser.add_argument("--write", action="store_true", help="write the schemas of all kinds instead")
     parser.add_argument(
         "--into",
@@ -54,9 +52,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         output.product(schema_export.text(arguments.kind))
         return 0
     written = schema_export.write(arguments.into)
-    output.note(
-        f"{arguments.into}: {len(written)} of {len(_KINDS)} schemas written, the others were current", "good"
-    )
+    output.note(f"{arguments.into}: {len(written)} of {len(_KINDS)} schemas written, the others were current", "good")
     output.data(
         {
             "apiVersion": "paperclip-gitops/v1",

@@ -36,9 +36,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     pull.add_argument("kinds", nargs="*", metavar="KIND", help="Kind, group/Kind or group/version/Kind")
     pull.add_argument("--from-cluster", action="store_true", help="ask the cluster instead of the catalog")
-    pull.add_argument(
-        "--into", type=Path, metavar="DIR", help="the folder to fill (default: the user's cache)"
-    )
+    pull.add_argument("--into", type=Path, metavar="DIR", help="the folder to fill (default: the user's cache)")
     pull.add_argument("--lock", type=Path, metavar="FILE", help="the pins (default: crd-schemas.lock)")
     pull.add_argument("--format", choices=["text", "json"], default="text", help="how to answer")
     parser.set_defaults(run=run)

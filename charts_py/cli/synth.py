@@ -77,9 +77,7 @@ def blocked(result: Result, output: Output) -> bool:
     stopping = open_errors(result.findings)
     if stopping:
         output.note(f"{len(stopping)} error{'s' if len(stopping) != 1 else ''}: nothing was written", "error")
-        output.data(
-            {"apiVersion": "paperclip-gitops/v1", "kind": "Synth", "written": [], "errors": len(stopping)}
-        )
+        output.data({"apiVersion": "paperclip-gitops/v1", "kind": "Synth", "written": [], "errors": len(stopping)})
     return bool(stopping)
 
 
@@ -128,17 +126,13 @@ def _check(request: Request, result: Result, output: Output) -> int:
     if output.format == "text":
         for one in report.different:
             output.product(one.text)
-        output.table(
-            [[name, path] for name, paths in groups.items() if name != "different" for path in paths]
-        )
+        output.table([[name, path] for name, paths in groups.items() if name != "different" for path in paths])
     count = len({path for paths in groups.values() for path in paths})
     output.note(f"{request.dist} is stale: {count} files; run `paperclip-gitops synth` and commit", "error")
     return 1
 
 
-def _publish(
-    arguments: argparse.Namespace, request: Request, result: Result, output: Output, begun: float
-) -> int:
+def _publish(arguments: argparse.Namespace, request: Request, result: Result, output: Output, begun: float) -> int:
     from charts_py import pipeline  # noqa: PLC0415  as above
     from charts_py.dist.layout import environments_in  # noqa: PLC0415  as above
     from charts_py.dist.publish import PublishResult, publish  # noqa: PLC0415  as above
@@ -164,9 +158,7 @@ def _tell(request: Request, result: Result, written: PublishResult, output: Outp
     for rendering, judgement in zip(result.renderings, result.judgements, strict=True):
         kinds = ", ".join(judgement.unchecked)
         rest = f"; no schema on this machine for {kinds}" if kinds else ""
-        output.note(
-            f"{rendering.name}: {len(rendering.objects)} objects, {judgement.checked} judged by schema{rest}"
-        )
+        output.note(f"{rendering.name}: {len(rendering.objects)} objects, {judgement.checked} judged by schema{rest}")
     for name in result.skipped:
         output.note(f"{name}: unchanged", "quiet")
     for path in written.strays:

@@ -25,9 +25,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=["install"], help="what to do")
-    parser.add_argument(
-        "--root", type=Path, default=Path(), metavar="DIR", help="the repository (default: here)"
-    )
+    parser.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="the repository (default: here)")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how to answer")
     parser.set_defaults(run=run)
 

@@ -108,7 +108,5 @@ class Cluster(Model):
 
         known = supported_versions()
         if version not in known:
-            raise ValueError(
-                f"{version!r} is no version this release has schemas for: {known[0]} to {known[-1]}"
-            )
+            raise ValueError(f"{version!r} is no version this release has schemas for: {known[0]} to {known[-1]}")
         return version

@@ -66,19 +66,13 @@ class Environment(Model):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.agents.namespace == self.namespace.name:
-            raise ValueError(
-                "agents.namespace: agents need a namespace of their own, apart from the server's"
-            )
+            raise ValueError("agents.namespace: agents need a namespace of their own, apart from the server's")
         if self.database.kind == "bitnami" and self.argocd is None:
-            raise ValueError(
-                "database.kind: bitnami is installed by Argo CD from its chart; it needs `argocd`"
-            )
+            raise ValueError("database.kind: bitnami is installed by Argo CD from its chart; it needs `argocd`")
         if self.agents.egress.fqdns and self.cluster.cilium is None:
             raise ValueError("agents.egress.fqdns: only Cilium can allow by name; it needs `cluster.cilium`")
         if self.agents.egress.fqdns and self.agents.egress.world:
-            raise ValueError(
-                "agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`"
-            )
+            raise ValueError("agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`")
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")

@@ -98,9 +98,7 @@ def parse(raw: bytes, shown: str, model: type[ModelT]) -> tuple[ModelT, Mapping[
         document = read(raw, shown, max_bytes=_MAX_BYTES)
     except YamlProblem as problem:
         where = problem.position or Position(1, 1)
-        raise InvalidConfig(
-            [Problem(shown, where.line, where.column, "", problem.message, problem.remedy)]
-        ) from None
+        raise InvalidConfig([Problem(shown, where.line, where.column, "", problem.message, problem.remedy)]) from None
     try:
         # By alias only: a second spelling of a field would be one that editors refuse.
         data = json.dumps(document.value)
@@ -114,9 +112,7 @@ def _bytes_of(path: Path, shown: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigError(
-            f"{shown}: there is no such file", "`paperclip-gitops init` writes a starter"
-        ) from None
+        raise ConfigError(f"{shown}: there is no such file", "`paperclip-gitops init` writes a starter") from None
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror}") from error
 
@@ -273,9 +269,7 @@ def _say(detail: ErrorDetails, path: tuple[str, ...], file: _File, model: type[B
 def _other_type(kind: str, given: object, path: tuple[str, ...], file: _File) -> tuple[str, str]:
     wanted, remedy = _WANTED[kind]
     if not path:
-        said = (
-            "the file is empty" if given is None else f"the file must be {wanted}, and is {_kind_of(given)}"
-        )
+        said = "the file is empty" if given is None else f"the file must be {wanted}, and is {_kind_of(given)}"
         return said, "`paperclip-gitops init` writes a starter"
     message = f"must be {wanted}, and is {_kind_of(given)}"
     if given is None:

@@ -27,7 +27,7 @@ class Model(BaseModel):
         alias_generator=_written,
         validate_by_name=True,
         validate_by_alias=True,
-        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
 
@@ -90,9 +90,7 @@ def _duration(text: str) -> str:
 
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise ValueError(
-            f"{text!r} is no name of an environment variable: letters, digits and _, no digit first"
-        )
+        raise ValueError(f"{text!r} is no name of an environment variable: letters, digits and _, no digit first")
     return text
 
 
@@ -104,9 +102,7 @@ def _absolute(text: str) -> str:
 
 def _config_key(text: str) -> str:
     if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", text) or text in (".", ".."):
-        raise ValueError(
-            f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253"
-        )
+        raise ValueError(f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253")
     return text
 
 

@@ -70,9 +70,7 @@ def applications(environment: Environment, argocd: ArgoCd) -> Iterator[Manifest]
         sources = {"sources": list(_database_sources(argocd, database, folder))}
         yield _application(environment, argocd, database.release, system, 0, sources, create_namespace=True)
     yield _application(environment, argocd, "paperclip", system, 0, _folder(argocd, f"{folder}/{SYSTEM}"))
-    yield _application(
-        environment, argocd, "paperclip-agents", agents, 1, _folder(argocd, f"{folder}/{AGENTS}")
-    )
+    yield _application(environment, argocd, "paperclip-agents", agents, 1, _folder(argocd, f"{folder}/{AGENTS}"))
 
 
 def _folder(argocd: ArgoCd, path: str) -> dict[str, Any]:

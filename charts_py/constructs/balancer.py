@@ -27,9 +27,7 @@ class AddressPool(Concept):
             yield {
                 "apiVersion": f"cilium.io/{cilium.load_balancer_api_version}",
                 "kind": "CiliumLoadBalancerIPPool",
-                "metadata": metadata(
-                    environment, "CiliumLoadBalancerIPPool", cilium.pool.name, None, "network", KEPT
-                ),
+                "metadata": metadata(environment, "CiliumLoadBalancerIPPool", cilium.pool.name, None, "network", KEPT),
                 "spec": {"blocks": [{"start": cilium.pool.start, "stop": cilium.pool.stop}]},
             }
         if cilium.l2_announcement is not None and cilium.l2_announcement.render:

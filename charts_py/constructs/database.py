@@ -43,7 +43,9 @@ def variables(environment: Environment) -> list[dict[str, Any]]:
         secret, user, host = database.password_secret, database.username, f"{database.release}-postgresql"
     else:
         secret, user, host = f"{database.name}-app", database.database, f"{database.name}-rw"
-    url = f"postgres://{user}:$(PG_PASSWORD)@{host}.{environment.namespace.name}.svc:{POSTGRES_PORT}/{database.database}"
+    url = (
+        f"postgres://{user}:$(PG_PASSWORD)@{host}.{environment.namespace.name}.svc:{POSTGRES_PORT}/{database.database}"
+    )
     return [
         {"name": "PG_PASSWORD", "valueFrom": {"secretKeyRef": {"name": secret, "key": "password"}}},
         {"name": "DATABASE_URL", "value": url},

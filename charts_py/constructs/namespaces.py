@@ -37,7 +37,5 @@ def namespace(environment: Environment, name: str, component: str, level: str) -
     described = metadata(environment, "Namespace", name, None, component, KEPT)
     for mode in ("enforce", "audit", "warn"):
         described["labels"][f"{labels.POD_SECURITY}/{mode}"] = level
-        described["labels"][f"{labels.POD_SECURITY}/{mode}-version"] = (
-            f"v{environment.cluster.kubernetes_version}"
-        )
+        described["labels"][f"{labels.POD_SECURITY}/{mode}-version"] = f"v{environment.cluster.kubernetes_version}"
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": described}

@@ -65,15 +65,10 @@ class AgentsNetwork(Concept):
         egress = [
             flows.dns(environment),
             flows.rule("to", [flows.pods(environment.namespace.name, labels.SERVER)], flows.tcp(PORT)),
-            *(
-                flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports))
-                for peer in agents.egress.destinations
-            ),
+            *(flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports)) for peer in agents.egress.destinations),
         ]
         if agents.egress.world:
-            egress.append(
-                flows.rule("to", flows.world(environment.cluster), flows.tcp(*agents.egress.world_ports))
-            )
+            egress.append(flows.rule("to", flows.world(environment.cluster), flows.tcp(*agents.egress.world_ports)))
         yield flows.policy(environment, "agent-egress", agents.namespace, "agents", _AGENTS, egress=egress)
         if agents.egress.fqdns:
             yield _cilium_agents(environment)
@@ -107,17 +102,12 @@ def _target_ports(ports: Iterable[ServicePort]) -> list[dict[str, Any]]:
 
 def _out_of_server(environment: Environment) -> list[dict[str, Any]]:
     rules = [flows.dns(environment), _to_database(environment)]
-    rules += [
-        flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports))
-        for peer in environment.network.destinations
-    ]
+    rules += [flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports)) for peer in environment.network.destinations]
     if environment.launcher.enabled:
         api = environment.cluster.api_server
         rules.append(flows.rule("to", flows.addresses(api.cidrs), flows.tcp(api.port)))
     if environment.network.world_ports:
-        rules.append(
-            flows.rule("to", flows.world(environment.cluster), flows.tcp(*environment.network.world_ports))
-        )
+        rules.append(flows.rule("to", flows.world(environment.cluster), flows.tcp(*environment.network.world_ports)))
     return rules
 
 
@@ -125,9 +115,7 @@ def _to_database(environment: Environment) -> dict[str, Any]:
     settings = environment.database
     if settings.kind == "external":
         if settings.namespace is not None:
-            return flows.rule(
-                "to", [flows.pods(settings.namespace, settings.pod_labels)], flows.tcp(settings.port)
-            )
+            return flows.rule("to", [flows.pods(settings.namespace, settings.pod_labels)], flows.tcp(settings.port))
         return flows.rule("to", flows.addresses(settings.cidrs), flows.tcp(settings.port))
     selector = dict(database.pod_labels(environment) or {})
     return flows.rule("to", [{"podSelector": {"matchLabels": selector}}], flows.tcp(database.POSTGRES_PORT))
@@ -140,9 +128,7 @@ def _into_database(environment: Environment) -> list[dict[str, Any]]:
         own = {"podSelector": {"matchLabels": dict(database.pod_labels(environment) or {})}}
         rules.append(flows.rule("from", [own], flows.tcp(database.POSTGRES_PORT, 8000)))
         # The operator asks each instance for its state.
-        rules.append(
-            flows.rule("from", [flows.pods("cnpg-system", {})], flows.tcp(database.POSTGRES_PORT, 8000))
-        )
+        rules.append(flows.rule("from", [flows.pods("cnpg-system", {})], flows.tcp(database.POSTGRES_PORT, 8000)))
     return rules
 
 
@@ -181,9 +167,7 @@ def _cilium_server(environment: Environment) -> Manifest:
     if environment.launcher.enabled:
         api = [{"port": str(environment.cluster.api_server.port), "protocol": "TCP"}]
         spec["egress"] = [{"toEntities": ["kube-apiserver"], "toPorts": [{"ports": api}]}]
-    return _cilium_policy(
-        environment, "paperclip-server-entities", environment.namespace.name, "server", spec
-    )
+    return _cilium_policy(environment, "paperclip-server-entities", environment.namespace.name, "server", spec)
 
 
 def _cilium_agents(environment: Environment) -> Manifest:

@@ -28,9 +28,7 @@ class AgentQuotas(Concept):
         yield {
             "apiVersion": "v1",
             "kind": "ResourceQuota",
-            "metadata": metadata(
-                environment, "ResourceQuota", "paperclip-agents", agents.namespace, "agents"
-            ),
+            "metadata": metadata(environment, "ResourceQuota", "paperclip-agents", agents.namespace, "agents"),
             "spec": {"hard": hard},
         }
         bounds = agents.container_limits

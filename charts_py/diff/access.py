@@ -52,9 +52,7 @@ def _role(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     for index, rule in enumerate(_rule_list(new.get("rules"))):
         if not all(any(_allows(known, atom) for known in before) for atom in _atoms(rule)):
             yield Verdict(_WIDENED, "the role allows more", pointers.join("/rules", index))
-    if new.get("aggregationRule") and canonical(new.get("aggregationRule")) != canonical(
-        old.get("aggregationRule")
-    ):
+    if new.get("aggregationRule") and canonical(new.get("aggregationRule")) != canonical(old.get("aggregationRule")):
         yield Verdict(_WIDENED, "the role gathers others", "/aggregationRule")
 
 
@@ -185,6 +183,4 @@ def _atoms(rule: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _allows(rule: dict[str, Any], atom: tuple[str, str, str, str]) -> bool:
-    return any(
-        all(mine in ("*", theirs) for mine, theirs in zip(known, atom, strict=True)) for known in _atoms(rule)
-    )
+    return any(all(mine in ("*", theirs) for mine, theirs in zip(known, atom, strict=True)) for known in _atoms(rule))

@@ -83,9 +83,7 @@ def _lists(old: list[Any], new: list[Any], pointer: str, names: tuple[str, ...])
         )
 
 
-def _by_name(
-    old: dict[str, Any], new: dict[str, Any], pointer: str, names: tuple[str, ...]
-) -> Iterator[FieldChange]:
+def _by_name(old: dict[str, Any], new: dict[str, Any], pointer: str, names: tuple[str, ...]) -> Iterator[FieldChange]:
     for index, (name, value) in enumerate(new.items()):
         place, path = pointers.join(pointer, index), (*names, name)
         if name in old:

@@ -74,11 +74,7 @@ def located(path: str, text: bytes) -> list[Located]:
 
 def _items(document: Any) -> Iterator[Any]:
     """A `kind: List`, as kubectl writes it, is what it holds."""
-    if (
-        isinstance(document, dict)
-        and document.get("kind") == "List"
-        and isinstance(document.get("items"), list)
-    ):
+    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
         yield from document["items"]
     else:
         yield document
@@ -91,9 +87,7 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
-        raise DiffError(
-            f"{place}: no YAML: {(problem.problem or 'cannot be read')[:200]}", _MEND
-        ) from problem
+        raise DiffError(f"{place}: no YAML: {(problem.problem or 'cannot be read')[:200]}", _MEND) from problem
     except yaml.reader.ReaderError as problem:
         line = text[: problem.position].count(b"\n") + 1
         raise DiffError(f"{path}:{line}: no YAML: {problem.reason}", _MEND) from problem

@@ -93,16 +93,12 @@ def _guards(old: Manifest, new: Manifest) -> Iterator[Verdict]:
 def _claim(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     path = ("spec", "resources", "requests", "storage")
     if _shrinks(at(old, *path), at(new, *path)):
-        yield Verdict(
-            "data loss", "a volume cannot shrink: it must be made anew, empty", "/" + "/".join(path)
-        )
+        yield Verdict("data loss", "a volume cannot shrink: it must be made anew, empty", "/" + "/".join(path))
 
 
 def _database(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     if _shrinks(at(old, "spec", "storage", "size"), at(new, "spec", "storage", "size")):
-        yield Verdict(
-            "data loss", "a volume cannot shrink: it must be made anew, empty", "/spec/storage/size"
-        )
+        yield Verdict("data loss", "a volume cannot shrink: it must be made anew, empty", "/spec/storage/size")
     for field in ("backup", "plugins"):
         if at(old, "spec", field) and not at(new, "spec", field):
             yield Verdict("data loss", "the database is no longer backed up", f"/spec/{field}")
@@ -152,18 +148,14 @@ def _application(old: Manifest, new: Manifest) -> Iterator[Verdict]:
         yield Verdict("data loss", "objects that leave git are now deleted", "/" + "/".join(automated))
     before, after = (_texts(at(side, "spec", "syncPolicy", "syncOptions")) for side in (old, new))
     dropped = [
-        option
-        for option in before
-        if option not in after and option in (*_KEEP, "RespectIgnoreDifferences=true")
+        option for option in before if option not in after and option in (*_KEEP, "RespectIgnoreDifferences=true")
     ]
     forced = [option for option in after if option not in before and option in _REPLACE]
     if dropped or forced:
         what = f"{', '.join(dropped)} is gone" if dropped else f"{', '.join(forced)} re-creates objects"
         yield Verdict("data loss", f"a guard falls: {what}", "/spec/syncPolicy/syncOptions")
     ignored = [item for item in items_at(old, "spec", "ignoreDifferences") if at(item, "kind") == "Secret"]
-    if ignored and not [
-        item for item in items_at(new, "spec", "ignoreDifferences") if at(item, "kind") == "Secret"
-    ]:
+    if ignored and not [item for item in items_at(new, "spec", "ignoreDifferences") if at(item, "kind") == "Secret"]:
         yield Verdict("data loss", "Argo CD may overwrite a generated password", "/spec/ignoreDifferences")
 
 
@@ -171,17 +163,13 @@ def _namespace(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     label = "pod-security.kubernetes.io/enforce"
     before, after = (_level(at(side, "metadata", "labels", label)) for side in (old, new))
     if after < before:
-        yield Verdict(
-            "access widened", "less is asked of pods", "/metadata/labels/pod-security.kubernetes.io~1enforce"
-        )
+        yield Verdict("access widened", "less is asked of pods", "/metadata/labels/pod-security.kubernetes.io~1enforce")
 
 
 def _values(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     path = ("primary", "persistence", "size")
     if _shrinks(at(old, *path), at(new, *path)):
-        yield Verdict(
-            "data loss", "a volume cannot shrink: it must be made anew, empty", "/" + "/".join(path)
-        )
+        yield Verdict("data loss", "a volume cannot shrink: it must be made anew, empty", "/" + "/".join(path))
     enabled = ("primary", "persistence", "enabled")
     if at(new, *enabled) is False and at(old, *enabled) is not False:
         yield Verdict("data loss", "the database no longer has a volume", "/" + "/".join(enabled))

@@ -22,9 +22,7 @@ _ENV_NAME = re.compile(
     r"(?:PASSWORD|PASSWD|PASSPHRASE|TOKEN|SECRET|CREDENTIALS?|DSN|DATABASE_URL"
     r"|(?:API|ACCESS|PRIVATE|SIGNING|MASTER|ENCRYPTION|AUTH|SECRET)_?KEY)$"
 )
-_MAP_KEY = re.compile(
-    r"(?:^|[a-z0-9_-])(?:[pP]assword|[pP]assphrase|[tT]oken|(?:[aA]pi|[pP]rivate)[_-]?[kK]ey)$"
-)
+_MAP_KEY = re.compile(r"(?:^|[a-z0-9_-])(?:[pP]assword|[pP]assphrase|[tT]oken|(?:[aA]pi|[pP]rivate)[_-]?[kK]ey)$")
 _VALUE = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}"  # Anthropic, OpenAI, LiteLLM
     r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
@@ -48,9 +46,7 @@ class Masked:
 
     def __init__(self, value: object) -> None:
         text = json.dumps(value, sort_keys=True, default=str)
-        self.token = hashlib.blake2b(
-            text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=16
-        ).hexdigest()
+        self.token = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=16).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Masked) and other.token == self.token
@@ -66,8 +62,7 @@ def masked(manifest: Manifest) -> Manifest:
     """A copy of the object without its secrets."""
     kind = ObjectId.of(manifest).kind
     result = {
-        key: _masked(value, environment_like=kind == "ConfigMap" and key == "data")
-        for key, value in manifest.items()
+        key: _masked(value, environment_like=kind == "ConfigMap" and key == "data") for key, value in manifest.items()
     }
     if kind == "Secret":
         for key in ("data", "stringData"):

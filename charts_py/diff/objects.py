@@ -55,9 +55,7 @@ def _objects(paths: Iterable[str], files: Mapping[str, bytes]) -> dict[tuple[str
     for path in paths:
         for item in located(path, files[path]):
             key = (item.environment, *item.key)
-            while (
-                key in found
-            ):  # the same object twice in one state: the later ones are told apart by their file
+            while key in found:  # the same object twice in one state: the later ones are told apart by their file
                 key = (*key, item.path)
             found[key] = item
     return found
@@ -69,11 +67,7 @@ def _judged(old: Located | None, new: Located | None) -> ObjectChange | None:
         return None
     if old is None or new is None:
         happened: Happened = "added" if old is None else "removed"
-        verdicts = (
-            risk.verdicts(old.manifest if old else None, new.manifest if new else None)
-            if here.is_object
-            else ()
-        )
+        verdicts = risk.verdicts(old.manifest if old else None, new.manifest if new else None) if here.is_object else ()
         return ObjectChange(here.environment, happened, _identity(here), here.path, verdicts=verdicts)
     fields = tuple(field_changes(old.manifest, new.manifest))
     old_path = "" if old.path == new.path else old.path

@@ -63,8 +63,7 @@ def _change(change: ObjectChange) -> dict[str, Any]:
         "oldPath": change.old_path,
         "risk": change.risk,
         "reasons": [
-            {"risk": verdict.risk, "reason": verdict.why, "pointer": verdict.pointer}
-            for verdict in change.verdicts
+            {"risk": verdict.risk, "reason": verdict.why, "pointer": verdict.pointer} for verdict in change.verdicts
         ],
         "fields": [
             {

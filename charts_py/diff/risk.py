@@ -89,9 +89,7 @@ RULES: tuple[Rule, ...] = (
     ),
     *_immutable("rbac.authorization.k8s.io/RoleBinding", "/roleRef"),
     *_immutable("rbac.authorization.k8s.io/ClusterRoleBinding", "/roleRef"),
-    *_immutable(
-        "storage.k8s.io/StorageClass", "/provisioner", "/parameters", "/reclaimPolicy", "/volumeBindingMode"
-    ),
+    *_immutable("storage.k8s.io/StorageClass", "/provisioner", "/parameters", "/reclaimPolicy", "/volumeBindingMode"),
     *_immutable("scheduling.k8s.io/PriorityClass", "/value", "/preemptionPolicy"),
     *_immutable("Secret", "/type"),
     Rule(
@@ -118,9 +116,7 @@ RULES: tuple[Rule, ...] = (
         "data loss",
         "another storage class is another, empty volume",
     ),
-    Rule(
-        ("File",), "/primary/persistence/existingClaim", "data loss", "the database starts on another volume"
-    ),
+    Rule(("File",), "/primary/persistence/existingClaim", "data loss", "the database starts on another volume"),
     *_traffic(
         "Service",
         "/spec/selector",
@@ -144,9 +140,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def verdicts(
-    old: Manifest | None, new: Manifest | None, changes: Iterable[FieldChange] = ()
-) -> tuple[Verdict, ...]:
+def verdicts(old: Manifest | None, new: Manifest | None, changes: Iterable[FieldChange] = ()) -> tuple[Verdict, ...]:
     """Every reason for care with one object; `old` is None for a new one, `new` for one that goes away.
 
     Both without secrets, as `mask.masked` leaves them; `changes` are the fields in which they differ.

@@ -46,9 +46,7 @@ def from_git(ref: str, dist: Path, environment: str | None) -> Files:
         where = where.parent
     top = _git(where, "rev-parse", "--show-toplevel")
     if top.returncode != 0:
-        raise DiffError(
-            f"{where} is in no git repository: {_said(top)}", "compare with a folder: --against DIR"
-        )
+        raise DiffError(f"{where} is in no git repository: {_said(top)}", "compare with a folder: --against DIR")
     root = Path(top.stdout.decode().removesuffix("\n"))
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if commit.returncode != 0:
@@ -111,9 +109,7 @@ def _contents(stream: bytes, count: int) -> list[bytes]:
 
 def _folder(folder: Path, environment: str | None) -> Files:
     wanted = (path for path in scan(folder).files if _compared(path))
-    return {
-        path: read(folder / path) for path in wanted if not environment or path.startswith(f"{environment}/")
-    }
+    return {path: read(folder / path) for path in wanted if not environment or path.startswith(f"{environment}/")}
 
 
 def _compared(path: str) -> bool:
@@ -125,14 +121,10 @@ def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
     try:
         return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=_GIT_SECONDS)
     except FileNotFoundError as problem:
-        raise DiffError(
-            "git is not installed", "install git, or compare with a folder: --against DIR"
-        ) from problem
+        raise DiffError("git is not installed", "install git, or compare with a folder: --against DIR") from problem
     except subprocess.TimeoutExpired as problem:
         raise DiffError(f"git {arguments[0]} did not end within {_GIT_SECONDS} s") from problem
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
-    return (
-        done.stderr.decode("utf-8", "replace").strip().partition("\n")[0][:200] or f"exit {done.returncode}"
-    )
+    return done.stderr.decode("utf-8", "replace").strip().partition("\n")[0][:200] or f"exit {done.returncode}"

@@ -79,9 +79,7 @@ class App(cdk8s.App):
 class Component(constructs.Construct, metaclass=jsii.JSIIMeta, jsii_type=f"{_NAME}.Component"):
     """A concept and the objects that it stands for, made in one call; each is a child called <kind>-<name>."""
 
-    def __init__(
-        self, scope: constructs.Construct, name: str, manifests: Sequence[Mapping[str, Any]] = ()
-    ) -> None:
+    def __init__(self, scope: constructs.Construct, name: str, manifests: Sequence[Mapping[str, Any]] = ()) -> None:
         jsii.create(Component, self, [scope, name, json.dumps(manifests)])
 
 
@@ -100,6 +98,4 @@ class StackChart(cdk8s.Chart, metaclass=jsii.JSIIMeta, jsii_type=f"{_NAME}.Stack
 
     def manifests(self) -> list[tuple[str, dict[str, Any]]]:
         """(path of the construct, object) in the order in which cdk8s applies them."""
-        return [
-            (path, manifest) for path, manifest in json.loads(cast("str", jsii.invoke(self, "manifests", [])))
-        ]
+        return [(path, manifest) for path, manifest in json.loads(cast("str", jsii.invoke(self, "manifests", [])))]

@@ -21,9 +21,7 @@ class Applications(Concept):
         if argocd is None:
             return
         if argocd.render_project:
-            others = [
-                one for concept in (*system.CONCEPTS, *agents.CONCEPTS) for one in inputs.objects_of(concept)
-            ]
+            others = [one for concept in (*system.CONCEPTS, *agents.CONCEPTS) for one in inputs.objects_of(concept)]
             yield project(inputs.environment, argocd, others)
         yield from applications(inputs.environment, argocd)
 

@@ -70,9 +70,7 @@ def check(
 
 def _judge(tally: _Tally, manifest: Manifest, source: Source | None) -> None:
     identity = ObjectId.of(manifest)
-    absent = [
-        name for name, value in (("apiVersion", identity.api_version), ("kind", identity.kind)) if not value
-    ]
+    absent = [name for name, value in (("apiVersion", identity.api_version), ("kind", identity.kind)) if not value]
     if absent:
         fault = Fault("", f'"{absent[0]}" is missing or not text', f'Add "{absent[0]}".')
         _report(tally, identity, source, [fault])
@@ -161,6 +159,5 @@ def _report(
     severity: Severity = Severity.ERROR,
 ) -> None:
     tally.findings.extend(
-        Finding(POLICY, severity, identity, fault.pointer, fault.message, fault.remedy, source)
-        for fault in faults
+        Finding(POLICY, severity, identity, fault.pointer, fault.message, fault.remedy, source) for fault in faults
     )

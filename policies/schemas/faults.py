@@ -19,9 +19,7 @@ from policies.schemas.shape import Schema, type_names
 
 _QUOTE_LIMIT = 60  # characters of a value that a message repeats
 _LIST_LIMIT = 12  # names that a remedy lists
-_HIDDEN = frozenset(
-    {"data", "stringData", "env", "password", "token"}
-)  # values below these are never repeated
+_HIDDEN = frozenset({"data", "stringData", "env", "password", "token"})  # values below these are never repeated
 _NAMES = {
     "string": "text",
     "integer": "a whole number",
@@ -45,10 +43,7 @@ def explain(schema: Schema, tree: Any, *, secret: bool) -> list[Fault]:
 def _faults(error: ValidationError, *, secret: bool) -> Iterator[Fault]:
     where = pointers.join("", *error.absolute_path)
     quoted = not secret and _HIDDEN.isdisjoint(map(str, error.absolute_path))
-    if (
-        error.validator in ("additionalProperties", "unevaluatedProperties")
-        and error.validator_value is False
-    ):
+    if error.validator in ("additionalProperties", "unevaluatedProperties") and error.validator_value is False:
         yield from _unknown_fields(error, where)
     elif error.validator in _BRANCHES:
         yield _no_branch(error, where, secret=secret)

@@ -25,9 +25,7 @@ from policies.schemas.check import POLICY, Coverage, Placed, SchemaReport, absen
 from policies.schemas.crds import CrdSchemas
 
 NAME = "kubeconform"
-_BUILTIN = (
-    "{{.NormalizedKubernetesVersion}}-standalone{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json"
-)
+_BUILTIN = "{{.NormalizedKubernetesVersion}}-standalone{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json"
 _CUSTOM = "{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
 _NO_SCHEMA = "could not find schema for "
 # The list "validationErrors" stops at the first $ref; the text goes on to the leaves.
@@ -117,9 +115,7 @@ class Kubeconform:
             said = done.stderr.strip().partition("\n")[0] or f"nothing, exit code {done.returncode}"
             raise KubeconformFailed(f"kubeconform gave no report; it said: {said}") from error
         if total != len(resources) or done.returncode not in (0, 1):
-            message = (
-                f"kubeconform lists {len(resources)} objects and counts {total}, exit code {done.returncode}"
-            )
+            message = f"kubeconform lists {len(resources)} objects and counts {total}, exit code {done.returncode}"
             raise KubeconformFailed(message)
         return resources
 
@@ -143,9 +139,7 @@ class Kubeconform:
         if kind_name(identity) in self.declared_unchecked and not self.require_all:
             return
         fault = absent_schema(self.crds, identity, require_all=self.require_all)
-        yield Finding(
-            POLICY, Severity.ERROR, identity, "", f"kubeconform: {fault.message}", fault.remedy, source
-        )
+        yield Finding(POLICY, Severity.ERROR, identity, "", f"kubeconform: {fault.message}", fault.remedy, source)
 
 
 def find(binary: Path | None = None, *, root: Path) -> Path:

@@ -43,9 +43,7 @@ def published(document: Schema) -> list[tuple[str, str, str]]:
     components: dict[str, Schema] = document.get("components", {}).get("schemas", {})
     owners = [schema.get("x-kubernetes-group-version-kind", ()) for schema in components.values()]
     # Options of the protocol belong to every group at once; a kind has one owner.
-    return sorted(
-        (o[0]["group"], o[0]["version"], o[0]["kind"]) for o in owners if len(o) == 1 and o[0]["group"]
-    )
+    return sorted((o[0]["group"], o[0]["version"], o[0]["kind"]) for o in owners if len(o) == 1 and o[0]["group"])
 
 
 def _strict(schema: Schema, components: dict[str, Schema], depth: int) -> Schema:
@@ -54,18 +52,12 @@ def _strict(schema: Schema, components: dict[str, Schema], depth: int) -> Schema
         return {}
     if schema.get("x-kubernetes-int-or-string"):
         return _nullable({"type": ["integer", "string"], **_kept(schema, "pattern", "description")}, schema)
-    result = {
-        key: value
-        for key, value in schema.items()
-        if key not in ("properties", "items", "nullable", "default")
-    }
+    result = {key: value for key, value in schema.items() if key not in ("properties", "items", "nullable", "default")}
     properties: dict[str, Any] = dict(schema.get("properties", {}))
     if schema.get("x-kubernetes-embedded-resource"):
         properties = {**_ENVELOPE, **properties}
     if properties:
-        result["properties"] = {
-            name: _strict(child, components, depth + 1) for name, child in properties.items()
-        }
+        result["properties"] = {name: _strict(child, components, depth + 1) for name, child in properties.items()}
         if not schema.get(_OPEN) and "additionalProperties" not in schema:
             result["additionalProperties"] = False
     if isinstance(schema.get("items"), dict):

@@ -88,9 +88,7 @@ class Definitions:
                 pointed_at |= targets
                 waiting.extend(targets)
         whole = {"$schema": DIALECT, **needed[root], "type": "object"}
-        return (
-            {**whole, "$defs": {name: needed[name] for name in sorted(pointed_at)}} if pointed_at else whole
-        )
+        return {**whole, "$defs": {name: needed[name] for name in sorted(pointed_at)}} if pointed_at else whole
 
     def _shaped(self, name: str) -> tuple[Schema, set[str]]:
         if name not in self._ready:

@@ -76,9 +76,7 @@ def minor_version(text: str) -> str:
         return minor
     span = f"{supported[0]} to {supported[-1]}" if supported else "none"
     if not match:
-        raise UnsupportedVersion(
-            f'"{text}" is not a Kubernetes version', f"Write it as 1.33; known are {span}."
-        )
+        raise UnsupportedVersion(f'"{text}" is not a Kubernetes version', f"Write it as 1.33; known are {span}.")
     raise UnsupportedVersion(
         f"there are no schemas for Kubernetes {text}",
         f"Known are {span}; choose one of these, or install a newer kubernetes-validate.",

@@ -36,15 +36,11 @@ PUBLISHED = {
             "io.example.v1.Widget": {
                 "type": "object",
                 "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
-                "x-kubernetes-group-version-kind": [
-                    {"group": "example.io", "kind": "Widget", "version": "v1"}
-                ],
+                "x-kubernetes-group-version-kind": [{"group": "example.io", "kind": "Widget", "version": "v1"}],
             },
             "io.example.v1.WidgetList": {
                 "type": "object",
-                "x-kubernetes-group-version-kind": [
-                    {"group": "example.io", "kind": "WidgetList", "version": "v1"}
-                ],
+                "x-kubernetes-group-version-kind": [{"group": "example.io", "kind": "WidgetList", "version": "v1"}],
             },
         },
     },
@@ -141,9 +137,7 @@ def test_a_damaged_lock_is_refused_with_its_line(tmp_path: Path, line: str) -> N
         catalog.read_lock(path)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "# only words\n", f"commit {COMMIT}\n", f"{'0' * 64}  a.io/b_v1.json\n"]
-)
+@pytest.mark.parametrize("text", ["", "# only words\n", f"commit {COMMIT}\n", f"{'0' * 64}  a.io/b_v1.json\n"])
 def test_a_lock_without_a_commit_or_files_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lock"
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -158,9 +152,7 @@ def test_a_lock_without_a_commit_or_files_is_refused(tmp_path: Path, text: str) 
 
 def test_a_pull_fetches_all_that_is_pinned_at_the_pinned_commit(tmp_path: Path) -> None:
     shelf = Shelf(FILES)
-    written, present = catalog.pull_from_catalog(
-        LOCK, (), tmp_path / "into", transport=httpx.MockTransport(shelf)
-    )
+    written, present = catalog.pull_from_catalog(LOCK, (), tmp_path / "into", transport=httpx.MockTransport(shelf))
     assert names_in(tmp_path / "into") == sorted(FILES)
     assert (len(written), present) == (3, 0)
     assert shelf.asked[0] == f"/datreeio/CRDs-catalog/{COMMIT}/example.io/gadget_v1alpha1.json"
@@ -294,9 +286,7 @@ def kubeconfig(folder: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None
 
 
 @pytest.mark.parametrize("name", ["Widget", "example.io/Widget", "example.io/v1/widget"])
-def test_a_kind_that_the_cluster_serves_becomes_a_strict_schema(
-    cluster: None, tmp_path: Path, name: str
-) -> None:
+def test_a_kind_that_the_cluster_serves_becomes_a_strict_schema(cluster: None, tmp_path: Path, name: str) -> None:
     written, absent = catalog.pull_from_cluster(None, [name], tmp_path / "into")
     assert (written, absent) == ([tmp_path / "into/example.io/widget_v1.json"], [])
     found = CrdSchemas([tmp_path / "into"]).find("example.io", "Widget", "v1")
@@ -315,9 +305,7 @@ def test_without_names_and_a_lock_there_is_nothing_to_ask_for(tmp_path: Path) ->
         catalog.pull_from_cluster(None, [], tmp_path, ask=ANSWERS.__getitem__)
 
 
-def test_a_cluster_that_does_not_answer_is_unreachable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_does_not_answer_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("NOT CHECKED: kubectl is not on PATH")
     kubeconfig(tmp_path, monkeypatch, 1)
@@ -365,9 +353,7 @@ def test_the_verb_writes_into_the_folder_of_the_commit(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     lock = tmp_path / "lock"
-    lock.write_text(
-        f"commit {COMMIT}\n" + "".join(f"{digest}  {name}\n" for name, digest in LOCK.sums.items())
-    )
+    lock.write_text(f"commit {COMMIT}\n" + "".join(f"{digest}  {name}\n" for name, digest in LOCK.sums.items()))
     pinned, served = catalog.schema_folders(LOCK)
     assert (pinned, served) == (catalog.catalog_folder(LOCK), catalog.cluster_folder())
     pull(pinned)
@@ -385,9 +371,7 @@ def test_the_verb_writes_into_the_folder_of_the_commit(
     assert names_in(tmp_path / "x") == ["example.io/widget_v1.json"]
 
 
-def test_the_cache_root_follows_xdg_and_creates_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_root_follows_xdg_and_creates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_root() == tmp_path / "xdg" / "paperclip-gitops"

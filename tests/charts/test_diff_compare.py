@@ -13,8 +13,7 @@ from kubekit import pointers
 trees = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b", "1", "true"]),
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["name", "a/b", "c~d", "e"]), inner, max_size=4)
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["name", "a/b", "c~d", "e"]), inner, max_size=4)
     ),
     max_leaves=12,
 )

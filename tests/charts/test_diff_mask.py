@@ -57,9 +57,7 @@ def test_what_looks_like_a_secret_is_hidden_anywhere(value: str) -> None:
     assert isinstance(masked({"kind": "Any", "spec": {"args": [value]}})["spec"]["args"][0], Masked)
 
 
-@pytest.mark.parametrize(
-    "name", ["DB_PASSWORD", "ANTHROPIC_API_KEY", "GITHUB_TOKEN", "AUTH_SECRET", "DATABASE_URL"]
-)
+@pytest.mark.parametrize("name", ["DB_PASSWORD", "ANTHROPIC_API_KEY", "GITHUB_TOKEN", "AUTH_SECRET", "DATABASE_URL"])
 def test_a_variable_with_the_name_of_a_secret_is_hidden(name: str) -> None:
     assert isinstance(value_of(pod(name, "canary")), Masked)
 

@@ -67,27 +67,21 @@ def test_another_version_of_the_same_group_is_a_change_and_another_group_is_not(
 def test_the_same_object_in_two_environments_is_two_objects() -> None:
     old = {"lab/s/configmap-a.yaml": config_map("a")}
 
-    assert [
-        change.environment for change in object_changes(old, {"prod/s/configmap-a.yaml": config_map("a")})
-    ] == [
+    assert [change.environment for change in object_changes(old, {"prod/s/configmap-a.yaml": config_map("a")})] == [
         "lab",
         "prod",
     ]
 
 
 def test_another_way_of_writing_the_same_is_no_change() -> None:
-    new = json.dumps(
-        {"kind": "ConfigMap", "apiVersion": "v1", "data": {}, "metadata": {"namespace": "n", "name": "a"}}
-    )
+    new = json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "data": {}, "metadata": {"namespace": "n", "name": "a"}})
 
     assert object_changes({"prod/s/a-a.yaml": config_map("a")}, {"prod/s/a-a.yaml": new.encode()}) == []
 
 
 def test_several_documents_lists_and_empty_ones_are_read() -> None:
     parts = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in "abc"]
-    text = f"---\n{json.dumps(parts[0])}\n---\n# nothing\n---\n" + json.dumps(
-        {"kind": "List", "items": parts[1:]}
-    )
+    text = f"---\n{json.dumps(parts[0])}\n---\n# nothing\n---\n" + json.dumps({"kind": "List", "items": parts[1:]})
 
     changes = object_changes({}, {"prod/s/all.yaml": text.encode()})
 

@@ -105,9 +105,7 @@ CILIUM = make(
         "egressDeny": [{"toCIDR": ["169.254.169.254/32"]}],
     },
 )
-CLUSTER = make(
-    "postgresql.cnpg.io/Cluster", spec={"storage": {"size": "5Gi"}, "imageName": "a", "backup": {"x": 1}}
-)
+CLUSTER = make("postgresql.cnpg.io/Cluster", spec={"storage": {"size": "5Gi"}, "imageName": "a", "backup": {"x": 1}})
 APPLICATION = make(
     "argoproj.io/Application",
     spec={

@@ -35,9 +35,7 @@ def on_disk(letter: str) -> dict[str, bytes]:
 
 
 def content(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def which(dist: Path) -> str:
@@ -50,9 +48,7 @@ def which(dist: Path) -> str:
 
 def sums_hold(dist: Path) -> None:
     for name in ("lab", "prod"):
-        subprocess.run(
-            ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=dist / name, check=True
-        )
+        subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=dist / name, check=True)
 
 
 class Nursery:
@@ -192,9 +188,7 @@ def small(letter: str) -> list[RenderedEnvironment]:
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
 def test_killed_before_every_single_call(tmp_path: Path, nursery: Nursery, *, exchange: bool) -> None:
     dist = tmp_path / "dist"
-    states = {
-        letter: {f"prod/{path}": data for path, data in complete(small(letter)[0]).items()} for letter in "AB"
-    }
+    states = {letter: {f"prod/{path}": data for path, data in complete(small(letter)[0]).items()} for letter in "AB"}
     publish(dist, small("A"), allow_removal=False)
     step, letter, moments = 0, "B", []
     while nursery.killed_at(dist, step, letter, exchange=exchange):
@@ -213,9 +207,7 @@ def test_killed_before_every_single_call(tmp_path: Path, nursery: Nursery, *, ex
     assert content(dist) == states[letter]
 
 
-def test_a_first_publish_that_dies_leaves_no_dist_and_the_next_one_works(
-    tmp_path: Path, nursery: Nursery
-) -> None:
+def test_a_first_publish_that_dies_leaves_no_dist_and_the_next_one_works(tmp_path: Path, nursery: Nursery) -> None:
     dist = tmp_path / "dist"
     step = 0
     while nursery.killed_at(dist, step, "A", exchange=True):

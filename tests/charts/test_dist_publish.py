@@ -27,9 +27,7 @@ def rendered(name: str = "prod", **objects: str) -> RenderedEnvironment:
 
 
 def content(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -117,8 +115,7 @@ def test_an_unchanged_file_stays_the_same_file(dist: Path) -> None:
     assert [(dist / path).stat().st_ino for path in kept] == before
     assert [(dist / path).stat().st_nlink for path in kept] == [1, 1]
     assert (
-        result.written
-        == ("prod/SHA256SUMS", "prod/paperclip-system/configmap-server.yaml", "prod/provenance.json")[:2]
+        result.written == ("prod/SHA256SUMS", "prod/paperclip-system/configmap-server.yaml", "prod/provenance.json")[:2]
     )
 
 

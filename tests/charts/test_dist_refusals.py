@@ -60,9 +60,7 @@ def test_paths_that_are_one_file_on_macos_are_refused(dist: Path) -> None:
 
 def test_a_path_that_is_file_and_folder_is_refused(dist: Path) -> None:
     with pytest.raises(DistError, match="needs a folder of that name"):
-        publish(
-            dist, [RenderedEnvironment("prod", {"a/b": b"", "a/b/c-d.yaml": b""}, {})], allow_removal=True
-        )
+        publish(dist, [RenderedEnvironment("prod", {"a/b": b"", "a/b/c-d.yaml": b""}, {})], allow_removal=True)
 
 
 @pytest.mark.parametrize("name", ["..", "", "a/b", ".git", "a\0b"])
@@ -76,9 +74,7 @@ def test_an_environment_given_twice_is_refused(dist: Path) -> None:
         publish(dist, [rendered(server="a"), rendered(server="b")], allow_removal=True)
 
 
-@pytest.mark.parametrize(
-    "where", ["prod/paperclip-system/configmap-server.yaml", "other", "prod/paperclip-system/x"]
-)
+@pytest.mark.parametrize("where", ["prod/paperclip-system/configmap-server.yaml", "other", "prod/paperclip-system/x"])
 def test_symbolic_links_in_dist_are_refused(dist: Path, tmp_path: Path, where: str) -> None:
     publish(dist, [rendered(server="a")], allow_removal=False)
     target = tmp_path / "outside"
@@ -133,9 +129,7 @@ def test_a_file_in_the_place_of_dist_is_refused(dist: Path) -> None:
         publish(dist, [rendered(server="a")], allow_removal=False)
 
 
-def test_a_mount_point_is_refused_before_anything_is_written(
-    dist: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mount_point_is_refused_before_anything_is_written(dist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dist.mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda path: path == dist)
 

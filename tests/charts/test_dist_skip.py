@@ -15,9 +15,7 @@ _FILE = "prod/paperclip-system/configmap-server.yaml"
 
 
 def rendered(name: str = "prod", value: str = "a") -> RenderedEnvironment:
-    return RenderedEnvironment(
-        name, {"paperclip-system/configmap-server.yaml": f"value: {value}\n".encode()}, {}
-    )
+    return RenderedEnvironment(name, {"paperclip-system/configmap-server.yaml": f"value: {value}\n".encode()}, {})
 
 
 @pytest.fixture
@@ -85,9 +83,7 @@ def test_a_tampered_state_is_never_recorded(dist: Path) -> None:
     assert not current(dist)
 
 
-@pytest.mark.parametrize(
-    "junk", [b"", b"[]", b"{", b'{"format":1,"inputs":"inputs","files":7}', b"\xff", b"[" * 9999]
-)
+@pytest.mark.parametrize("junk", [b"", b"[]", b"{", b'{"format":1,"inputs":"inputs","files":7}', b"\xff", b"[" * 9999])
 def test_a_broken_cache_is_no_error(dist: Path, junk: bytes) -> None:
     for path in (dist.parent / "cache").iterdir():
         path.write_bytes(junk)
@@ -98,9 +94,7 @@ def test_a_broken_cache_is_no_error(dist: Path, junk: bytes) -> None:
 @pytest.mark.parametrize("row", ["null", "[]", '["a"]', "{}", '{"x":1}'])
 def test_a_broken_row_is_no_error(dist: Path, row: str) -> None:
     (record,) = (dist.parent / "cache").iterdir()
-    names = ",".join(
-        f'"{path.relative_to(dist / "prod").as_posix()}":{row}' for path in (dist / "prod").rglob("*.*")
-    )
+    names = ",".join(f'"{path.relative_to(dist / "prod").as_posix()}":{row}' for path in (dist / "prod").rglob("*.*"))
     record.write_text('{"format":1,"inputs":"inputs","files":{"SHA256SUMS":' + row + "," + names + "}}")
 
     assert not current(dist)

@@ -11,10 +11,7 @@ from charts_py.dist.stale import StaleReport, stale
 
 
 def rendered(name: str = "prod", **objects: str) -> RenderedEnvironment:
-    files = {
-        f"paperclip-system/configmap-{key}.yaml": f"value: {value}\n".encode()
-        for key, value in objects.items()
-    }
+    files = {f"paperclip-system/configmap-{key}.yaml": f"value: {value}\n".encode() for key, value in objects.items()}
     return RenderedEnvironment(name, files, {})
 
 

@@ -24,9 +24,7 @@ BYTES = bytes(range(256))
 def shell(request: pytest.FixtureRequest) -> list[str]:
     command = SHELLS[request.param]
     if shutil.which(command[0]) is None:
-        message = (
-            f"{command[0]} is not installed: entry.sh is not tested with it; apt-get install {command[0]}"
-        )
+        message = f"{command[0]} is not installed: entry.sh is not tested with it; apt-get install {command[0]}"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -177,9 +175,7 @@ def test_the_program_starts_in_its_working_directory_with_a_home(pod: Pod) -> No
 
 def test_the_program_gets_the_environment_and_nothing_of_the_script(pod: Pod) -> None:
     pod.prompt(b"")
-    done = pod.run(
-        sys.executable, "-c", "import os; print(sorted(os.environ))", FROM_THE_JOB="1", PYTHONUTF8="1"
-    )
+    done = pod.run(sys.executable, "-c", "import os; print(sorted(os.environ))", FROM_THE_JOB="1", PYTHONUTF8="1")
     extra = {"PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
     names = set(eval(done.stdout)) - extra  # a list that our own one-liner printed
     assert names == {"PATH", "HOME", "TMPDIR", "FROM_THE_JOB", "PYTHONUTF8"}
@@ -209,9 +205,7 @@ def test_a_missing_program_is_127_and_says_so(pod: Pod) -> None:
     pod.prompt(b"")
     done = pod.run("no-such-program", "x")
     assert done.returncode == 127
-    assert done.stderr.startswith(
-        b"paperclip-entry: the program no-such-program is not in this image; PATH is /"
-    )
+    assert done.stderr.startswith(b"paperclip-entry: the program no-such-program is not in this image; PATH is /")
 
 
 def test_a_file_that_is_no_program_is_126(pod: Pod, tmp_path: Path) -> None:
@@ -285,9 +279,7 @@ def test_an_agent_without_a_handler_ends_as_143(pod: Pod) -> None:
 
 def test_an_agent_that_takes_its_time_is_waited_for(pod: Pod) -> None:
     pod.prompt(b"")
-    slow = WAITS.replace(
-        "    sys.exit(7)", "    time.sleep(0.2)\n    os.write(1, b'clean\\n')\n    sys.exit(0)"
-    )
+    slow = WAITS.replace("    sys.exit(7)", "    time.sleep(0.2)\n    os.write(1, b'clean\\n')\n    sys.exit(0)")
     process = pod.start(sys.executable, "-c", slow)
     said(process, b"ready")
     process.terminate()

@@ -27,9 +27,7 @@ from charts_py.images import HEAD, Change, ImageLock, LockedImage, load, parse, 
 from charts_py.registry import RegistryError, RegistryUnreachable
 from kubekit.imageref import ImageRef
 
-_SPEC = importlib.util.spec_from_file_location(
-    "registry_server", Path(__file__).with_name("registry_server.py")
-)
+_SPEC = importlib.util.spec_from_file_location("registry_server", Path(__file__).with_name("registry_server.py"))
 assert _SPEC
 assert _SPEC.loader
 server = importlib.util.module_from_spec(_SPEC)
@@ -133,9 +131,7 @@ def test_the_hash_is_that_of_the_file(tmp_path: Path) -> None:
 
 
 TAGS = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,20}", fullmatch=True)
-NAMES = st.from_regex(
-    r"([a-z0-9]{1,8}\.io(:[1-9][0-9]{0,3})?/)?[a-z0-9]{1,8}(/[a-z0-9]{1,8})?", fullmatch=True
-)
+NAMES = st.from_regex(r"([a-z0-9]{1,8}\.io(:[1-9][0-9]{0,3})?/)?[a-z0-9]{1,8}(/[a-z0-9]{1,8})?", fullmatch=True)
 DIGESTS = st.binary(max_size=4).map(lambda seed: "sha256:" + hashlib.sha256(seed).hexdigest())
 REASONS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 
@@ -214,9 +210,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_a_null_digest_is_an_image_that_is_not_locked_yet() -> None:
-    assert parse(GOOD_HEAD + "images:\n- image: nginx:1\n  digest: null\n").images == (
-        LockedImage("nginx:1"),
-    )
+    assert parse(GOOD_HEAD + "images:\n- image: nginx:1\n  digest: null\n").images == (LockedImage("nginx:1"),)
 
 
 # Writing
@@ -395,6 +389,7 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.chdir(tmp_path)  # no environments here: the lock and the words decide
     return Shell(tmp_path)
 
 

@@ -205,9 +205,7 @@ def test_a_queue_makes_the_job_wait_for_it(plain: dict[str, JobTemplate]) -> Non
 def test_the_command_line_of_claude_is_fixed_and_the_runs_arguments_follow(
     plain: dict[str, JobTemplate],
 ) -> None:
-    agent = agent_of(
-        example(plain["claude"], arguments=["--resume", "it's $(id)"], working_dir="/workspace/p")
-    )
+    agent = agent_of(example(plain["claude"], arguments=["--resume", "it's $(id)"], working_dir="/workspace/p"))
     assert agent["command"] == ["/bin/sh", "-c", (TEMPLATES / "entry.sh").read_text(), "paperclip-entry"]
     assert agent["args"] == [
         "/run/paperclip/prompt",

@@ -29,9 +29,7 @@ from charts_py.registry import (
 from charts_py.registry_login import Credential, parse_challenges, read_credentials
 from kubekit.imageref import ImageRef, parse
 
-_SPEC = importlib.util.spec_from_file_location(
-    "registry_server", Path(__file__).with_name("registry_server.py")
-)
+_SPEC = importlib.util.spec_from_file_location("registry_server", Path(__file__).with_name("registry_server.py"))
 assert _SPEC
 assert _SPEC.loader
 server = importlib.util.module_from_spec(_SPEC)
@@ -141,9 +139,7 @@ def test_docker_io_is_asked_at_its_api_host_with_the_login_docker_files_for_it(t
         return answer_of(200, server.manifest(), content_type=server.MANIFEST)
 
     config = tmp_path / "config.json"
-    config.write_text(
-        json.dumps({"auths": {"https://index.docker.io/v1/": {"auth": _basic("me", PASSWORD)}}})
-    )
+    config.write_text(json.dumps({"auths": {"https://index.docker.io/v1/": {"auth": _basic("me", PASSWORD)}}}))
     with RegistryClient(credentials=read_credentials(config), transport=Canned(answer)) as client:
         assert client.resolve(parse("nginx:1.27")) == server.digest_of(server.manifest())
     assert set(urls) == {"https://registry-1.docker.io/v2/library/nginx/manifests/1.27"}
@@ -251,9 +247,7 @@ def test_a_retry_after_of_hours_is_cut(registry: Any, client: RegistryClient, sl
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_an_ill_registry_is_asked_again(
-    registry: Any, client: RegistryClient, slept: list[float], status: int
-) -> None:
+def test_an_ill_registry_is_asked_again(registry: Any, client: RegistryClient, slept: list[float], status: int) -> None:
     digest = registry.push("team/app", "1")
     registry.faults = fail_first(3, Reply(status, headers={"Retry-After": "soon"}))
     assert client.resolve(app(registry)) == digest
@@ -307,9 +301,7 @@ def test_a_tag_that_is_not_there_says_so(registry: Any, client: RegistryClient) 
     assert caught.value.reason == "the registry answered 404 MANIFEST_UNKNOWN"
 
 
-def test_what_a_registry_says_is_cut_and_cannot_colour_the_terminal(
-    registry: Any, client: RegistryClient
-) -> None:
+def test_what_a_registry_says_is_cut_and_cannot_colour_the_terminal(registry: Any, client: RegistryClient) -> None:
     registry.faults = lambda _: Reply(403, server.oci_error("DENIED", "\x1b[31m\n" + "x" * 5000))
     with pytest.raises(RegistryError) as caught:
         client.resolve(app(registry))
@@ -318,12 +310,8 @@ def test_what_a_registry_says_is_cut_and_cannot_colour_the_terminal(
     assert said.isprintable()
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"nope", b'{"errors": {}}', b'{"errors": [1]}', b'{"errors": [{"code": 7}]}']
-)
-def test_an_error_body_that_is_none_changes_nothing(
-    registry: Any, client: RegistryClient, body: bytes
-) -> None:
+@pytest.mark.parametrize("body", [b"", b"nope", b'{"errors": {}}', b'{"errors": [1]}', b'{"errors": [{"code": 7}]}'])
+def test_an_error_body_that_is_none_changes_nothing(registry: Any, client: RegistryClient, body: bytes) -> None:
     registry.faults = lambda _: Reply(404, body)
     with pytest.raises(RegistryError) as caught:
         client.resolve(app(registry))
@@ -484,9 +472,7 @@ def test_an_expired_token_is_renewed(registry: Any, client: RegistryClient) -> N
 
 
 def test_a_login_that_is_refused_says_how_to_log_in(registry: Any, client: RegistryClient) -> None:
-    registry.faults = lambda _: Reply(
-        401, server.oci_error("UNAUTHORIZED", "no"), {"WWW-Authenticate": "Basic"}
-    )
+    registry.faults = lambda _: Reply(401, server.oci_error("UNAUTHORIZED", "no"), {"WWW-Authenticate": "Basic"})
     with pytest.raises(RegistryError, match="401 UNAUTHORIZED") as caught:
         client.resolve(app(registry))
     assert f"docker login {registry.host}" in caught.value.remedy
@@ -500,9 +486,7 @@ def test_a_token_server_that_says_no_is_named(registry: Any, client: RegistryCli
         client.resolve(app(registry))
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b'{"token": 1}', b'{"token": ""}', b'{"token": "a\\r\\nX: 1"}', b"[]"]
-)
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"token": 1}', b'{"token": ""}', b'{"token": "a\\r\\nX: 1"}', b"[]"])
 def test_a_token_that_is_none_is_refused(registry: Any, client: RegistryClient, body: bytes) -> None:
     protect(registry)
     inner = registry.faults
@@ -511,9 +495,7 @@ def test_a_token_that_is_none_is_refused(registry: Any, client: RegistryClient, 
         client.resolve(app(registry))
 
 
-@pytest.mark.parametrize(
-    "realm", ["", "http://auth.example/token", "file:///etc/passwd", "http://127.0.0.1/x"]
-)
+@pytest.mark.parametrize("realm", ["", "http://auth.example/token", "file:///etc/passwd", "http://127.0.0.1/x"])
 def test_a_password_never_goes_to_a_realm_without_https(realm: str) -> None:
     urls: list[str] = []
 
@@ -564,9 +546,7 @@ def test_no_secret_is_shown_even_when_the_registry_echoes_it(registry: Any) -> N
         if seen.path == "/token":
             return Reply(body=json.dumps({"access_token": TOKEN}).encode())
         challenge = {"WWW-Authenticate": f'Bearer realm="http://{registry.host}/token"'}
-        return Reply(
-            403 if "authorization" in seen.headers else 401, server.oci_error("DENIED", said), challenge
-        )
+        return Reply(403 if "authorization" in seen.headers else 401, server.oci_error("DENIED", said), challenge)
 
     registry.faults = faults
     login = Credential("me", PASSWORD, IDENTITY)

@@ -80,9 +80,7 @@ def fetch(root: Path, address: str = toolbox.RELEASES, **options: Any) -> toolbo
 
 
 def left_behind(root: Path) -> list[str]:
-    return sorted(
-        str(path.relative_to(root)) for path in root.rglob("*") if path.name != ".tools" or path.is_file()
-    )
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != ".tools" or path.is_file())
 
 
 def go(path: Path, body: str, version: str = "go1.26.8") -> Path:
@@ -128,9 +126,7 @@ def test_another_version_is_replaced(tmp_path: Path, releases: Any) -> None:
     assert old.read_text() == WORKS
 
 
-def test_a_wrong_checksum_is_refused_with_both_sums_and_nothing_is_left(
-    tmp_path: Path, releases: Any
-) -> None:
+def test_a_wrong_checksum_is_refused_with_both_sums_and_nothing_is_left(tmp_path: Path, releases: Any) -> None:
     address, handler = releases
     handler.content = archive("#!/bin/sh\necho evil\n")
     with pytest.raises(GitopsError) as caught:
@@ -170,9 +166,7 @@ def test_an_archive_without_the_program_is_refused(
     assert left_behind(tmp_path) == [".tools/bin"]
 
 
-def test_a_program_that_is_another_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = archive("#!/bin/sh\necho v0.0.1\n")
     pin(monkeypatch, content)
     with pytest.raises(GitopsError, match=r'calls itself "v0\.0\.1"'):

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from charts_py import checks
 from charts_py.config.environment import Environment
 from charts_py.config.load import load_environment
 from charts_py.images import ImageLock, load
-from charts_py.render import render
 from kubekit import podspec, yamlwrite
 from kubekit.identity import Manifest
 from kubekit.jobtemplate import JobTemplate
@@ -39,10 +37,13 @@ def refused(cluster: Any, environment: Environment) -> str:
 
     Raises GitopsError where we refuse to render. Nothing stays but namespaces that are on their way out.
     """
+    from charts_py.checks import sample_jobs  # not above: it starts Node, and the fast suite looks at this file too
+    from charts_py.render import render
+
     rendering = render(environment, _no_digests())
     rendering.all_files()
     objects = [one.manifest for one in rendering.objects]
-    jobs = [manifest for manifest, _ in checks.sample_jobs(rendering)]
+    jobs = [manifest for manifest, _ in sample_jobs(rendering)]
     ground = [*_classes(environment, jobs), *(one for one in objects if one["kind"] in _GROUND)]
     try:
         return "\n".join(_objections(cluster, ground, objects, jobs))

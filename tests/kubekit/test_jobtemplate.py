@@ -48,9 +48,7 @@ def test_a_value_takes_the_place_of_the_whole_scalar_everywhere() -> None:
 
 
 def test_a_list_in_a_list_puts_its_items_there_and_one_under_a_key_stays_a_list() -> None:
-    made = template(
-        {"a": ["p", "@{x}", "q"], "b": "@{y}"}, x=placeholder("strings"), y=placeholder("strings")
-    )
+    made = template({"a": ["p", "@{x}", "q"], "b": "@{y}"}, x=placeholder("strings"), y=placeholder("strings"))
     assert made.fill({"x": ["1", "2"], "y": ["3"]}) == {"a": ["p", "1", "2", "q"], "b": ["3"]}
     assert made.fill({"x": (), "y": []}) == {"a": ["p", "q"], "b": []}
 
@@ -81,9 +79,7 @@ def test_two_places_in_one_map_empty_it_only_together() -> None:
 
 
 def test_a_caret_takes_the_nearest_list_item_with_it() -> None:
-    job = {
-        "env": [{"name": "A", "value": "@{x^}"}, {"name": "B", "from": {"ref": {"n": "@{y^}", "k": 1}}}, 3]
-    }
+    job = {"env": [{"name": "A", "value": "@{x^}"}, {"name": "B", "from": {"ref": {"n": "@{y^}", "k": 1}}}, 3]}
     made = template(job, x=placeholder(), y=placeholder())
     assert made.fill({}) == {"env": [3]}
     assert made.fill({"y": "s"}) == {"env": [{"name": "B", "from": {"ref": {"n": "s", "k": 1}}}, 3]}
@@ -262,18 +258,14 @@ def test_a_bound_can_ask_for_a_first_argument() -> None:
     ],
 )
 def test_variables_are_refused_by_their_place(value: Any, problem: str) -> None:
-    made = template(
-        {"env": [{"name": "HOME", "value": "/h"}, "@{x}"]}, x=placeholder("environment", reserved=["KEY"])
-    )
+    made = template({"env": [{"name": "HOME", "value": "/h"}, "@{x}"]}, x=placeholder("environment", reserved=["KEY"]))
     assert problems(made, {"x": value}) == (problem,)
 
 
 def test_no_value_of_a_variable_or_an_argument_is_in_a_message() -> None:
     made = template({"a": "@{x}", "env": ["@{y}"]}, x=placeholder("strings"), y=placeholder("environment"))
     canary = "sk-canary-é"
-    found = problems(
-        made, {"x": [canary], "y": [{"name": "A", "value": canary}, {"name": "B", "value": f"s{chr(0)}"}]}
-    )
+    found = problems(made, {"x": [canary], "y": [{"name": "A", "value": canary}, {"name": "B", "value": f"s{chr(0)}"}]})
     assert len(found) == 3
     assert "canary" not in str(found)
 
@@ -444,9 +436,7 @@ def test_the_text_does_not_depend_on_the_order_of_keys() -> None:
     assert first.to_text() == second.to_text()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"name": "a"}', json.dumps({"name": "a", "job": {}, "bounds": {}})]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a"}', json.dumps({"name": "a", "job": {}, "bounds": {}})])
 def test_a_text_that_is_no_template_is_refused(text: str) -> None:
     with pytest.raises(TemplateError, match="template"):
         JobTemplate.load(text, '{"placeholders": {}}')

@@ -44,9 +44,7 @@ TEXT = st.one_of(
             "\\u0000",
         ]
     ),
-    st.sampled_from(
-        ["", " ", "\u2028", "\u0085", "\ufeff", "\x7f", "\U0001f642", "a: b", "- a", "# a", "\r\n"]
-    ),
+    st.sampled_from(["", " ", "\u2028", "\u0085", "\ufeff", "\x7f", "\U0001f642", "a: b", "- a", "# a", "\r\n"]),
 )
 ODD = st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=3)
 LONG = {"bytes": 4096, "example": "x", "largest": "x"}
@@ -86,9 +84,7 @@ def filled(values: dict[str, Any]) -> dict[str, Any] | None:
 
 @settings(deadline=None, max_examples=200)
 @given(name=TEXT, text=TEXT, arguments=st.lists(TEXT, min_size=2, max_size=2), value=TEXT)
-def test_no_text_changes_the_shape_of_the_tree(
-    name: str, text: str, arguments: list[str], value: str
-) -> None:
+def test_no_text_changes_the_shape_of_the_tree(name: str, text: str, arguments: list[str], value: str) -> None:
     plain = {"name": "a", "text": "b", "arguments": ["c", "d"], "environment": [{"name": "E", "value": "f"}]}
     before = dict(walk(TEMPLATE.fill(plain)))
     given_values = {

@@ -135,9 +135,7 @@ def test_kubectl_gives_back_the_same_forms(kubectl):
                 {
                     "name": "a",
                     "image": "x",
-                    "resources": {
-                        "limits": {f"a.example/r{index}": text for index, text in enumerate(texts)}
-                    },
+                    "resources": {"limits": {f"a.example/r{index}": text for index, text in enumerate(texts)}},
                 },
             ],
         },

@@ -8,9 +8,7 @@ from kubekit.selectors import SelectorError, matches
 
 
 def expressions(*items):
-    return {
-        "matchExpressions": [dict(zip(("key", "operator", "values"), item, strict=False)) for item in items]
-    }
+    return {"matchExpressions": [dict(zip(("key", "operator", "values"), item, strict=False)) for item in items]}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +69,6 @@ LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("123"))
 @settings(deadline=None)
 @given(LABELS, st.sampled_from("abc"), st.lists(st.sampled_from("123"), min_size=1))
 def test_not_in_is_the_opposite_of_in_and_absent_of_present(labels, key, values):
-    assert matches(expressions((key, "In", values)), labels) is not matches(
-        expressions((key, "NotIn", values)), labels
-    )
-    assert matches(expressions((key, "Exists")), labels) is not matches(
-        expressions((key, "DoesNotExist")), labels
-    )
+    assert matches(expressions((key, "In", values)), labels) is not matches(expressions((key, "NotIn", values)), labels)
+    assert matches(expressions((key, "Exists")), labels) is not matches(expressions((key, "DoesNotExist")), labels)
     assert matches({"matchLabels": labels}, labels)

@@ -179,9 +179,7 @@ def random_texts(count: int, seed: int) -> list[str]:
     points = [chr(source.randrange(0x250)) for _ in range(4000)] + [
         chr(source.randrange(0xE000, 0x110000)) for _ in range(2000)
     ]
-    return texts + [
-        "".join(source.choices(points, k=source.randint(1, 20))) for _ in range(count - count // 2)
-    ]
+    return texts + ["".join(source.choices(points, k=source.randint(1, 20))) for _ in range(count - count // 2)]
 
 
 def random_tree(source: random.Random, depth: int) -> object:
@@ -190,9 +188,7 @@ def random_tree(source: random.Random, depth: int) -> object:
         return {source.choice(NASTY): random_tree(source, depth - 1) for _ in range(source.randint(0, 4))}
     if depth and kind < 0.6:
         return [random_tree(source, depth - 1) for _ in range(source.randint(0, 4))]
-    return source.choice(
-        [*source.sample(NASTY, 8), None, True, False, 0, -7, 2**53, -(2**63), 2**63 - 1, 0.5, 1e-7]
-    )
+    return source.choice([*source.sample(NASTY, 8), None, True, False, 0, -7, 2**53, -(2**63), 2**63 - 1, 0.5, 1e-7])
 
 
 def test_the_nasty_strings_are_many():

@@ -82,9 +82,7 @@ BUILTIN = [
         "spec": {
             "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]},
             "policyTypes": ["Egress"],
-            "egress": [
-                {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 53, "protocol": "UDP"}]}
-            ],
+            "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 53, "protocol": "UDP"}]}],
         },
     },
 ]

@@ -35,9 +35,7 @@ DEPLOYMENT = {
 }
 
 
-def judge(
-    *manifests: dict, version: str = "1.33", cache: Path | None = None, **options: object
-) -> SchemaReport:
+def judge(*manifests: dict, version: str = "1.33", cache: Path | None = None, **options: object) -> SchemaReport:
     settings = {"declared_unchecked": frozenset(), "require_all": False, "crds": CrdSchemas([]), **options}
     return check([(each, None) for each in manifests], kubernetes_version=version, cache=cache, **settings)
 
@@ -231,9 +229,7 @@ assert report.coverage.checked == 1
 print(sorted({{"kubernetes_validate", "jsonschema", "httpx", "yaml"}} & set(sys.modules)))
 """
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

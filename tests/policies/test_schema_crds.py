@@ -123,9 +123,7 @@ def test_metadata_is_checked_although_the_schema_says_nothing_of_it(tmp_path: Pa
 
 def test_metadata_that_is_no_map_is_told_once(tmp_path: Path) -> None:
     manifest = {**widget(), "metadata": "w"}
-    assert told(judge(manifest, folders=(store(tmp_path, WIDGET),))) == [
-        ("/metadata", "is text, must be a map")
-    ]
+    assert told(judge(manifest, folders=(store(tmp_path, WIDGET),))) == [("/metadata", "is text, must be a map")]
 
 
 def test_a_kind_without_a_schema_is_an_error_with_the_way_out() -> None:
@@ -190,9 +188,7 @@ def test_the_first_folder_that_has_the_kind_answers(tmp_path: Path) -> None:
         {"type": "object", "additionalProperties": {}},
     ],
 )
-def test_a_schema_that_accepts_any_spec_is_reported_as_not_checking(
-    tmp_path: Path, spec: dict[str, Any]
-) -> None:
+def test_a_schema_that_accepts_any_spec_is_reported_as_not_checking(tmp_path: Path, spec: dict[str, Any]) -> None:
     schema = {**WIDGET, "properties": {**WIDGET["properties"], "spec": spec}}
     report = judge(widget(zzz=1), folders=(store(tmp_path, schema),))
     (finding,) = report.findings

@@ -77,9 +77,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_sound_objects_pass_with_schemas_from_folders_only(
-    binary: Path, folder: Path, tmp_path: Path
-) -> None:
+def test_sound_objects_pass_with_schemas_from_folders_only(binary: Path, folder: Path, tmp_path: Path) -> None:
     report = runner(binary, folder, cache=tmp_path / "c").check_manifests(
         [(CONFIG_MAP, None), (DEPLOYMENT, None), (WIDGET, None)],
     )
@@ -132,11 +130,7 @@ def test_a_declared_kind_without_a_schema_is_counted(binary: Path) -> None:
     report = runner(binary, declared_unchecked=declared).check_manifests([(WIDGET, None)])
     assert report.findings == ()
     assert report.coverage.unchecked == {"example.io/Widget": 1}
-    assert (
-        runner(binary, declared_unchecked=declared, require_all=True)
-        .check_manifests([(WIDGET, None)])
-        .findings
-    )
+    assert runner(binary, declared_unchecked=declared, require_all=True).check_manifests([(WIDGET, None)]).findings
 
 
 def test_a_group_with_the_same_first_label_is_not_taken_for_ours(binary: Path) -> None:
@@ -161,9 +155,7 @@ def test_a_folder_is_judged_file_by_file(binary: Path, folder: Path, tmp_path: P
     dist = tmp_path / "dist" / "stack"
     dist.mkdir(parents=True)
     (dist / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: 1}\n")
-    (dist / "w.yaml").write_text(
-        "apiVersion: example.io/v1\nkind: Widget\nmetadata: {name: w}\nspec: {size: 1}\n"
-    )
+    (dist / "w.yaml").write_text("apiVersion: example.io/v1\nkind: Widget\nmetadata: {name: w}\nspec: {size: 1}\n")
     (dist / "provenance.json").write_text('{"not": "a manifest"}')
     (dist / "SHA256SUMS").write_text("0  a.yaml\n")
     report = runner(binary, folder, cache=tmp_path / "c").check_folder(tmp_path / "dist")
@@ -174,9 +166,7 @@ def test_a_folder_is_judged_file_by_file(binary: Path, folder: Path, tmp_path: P
 
 
 def test_a_key_given_twice_is_a_finding(binary: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: a\n  k: b\n"
-    )
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: a\n  k: b\n")
     assert runner(binary).check_folder(tmp_path, {("v1", "ConfigMap")}).findings
 
 
@@ -251,9 +241,7 @@ def test_a_binary_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
         runner(tmp_path / "plain").check_manifests([(CONFIG_MAP, None)])
 
 
-def test_it_is_found_by_argument_then_beside_the_repository_then_on_path(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_it_is_found_by_argument_then_beside_the_repository_then_on_path(tmp_path: Path, monkeypatch: Any) -> None:
     ours, others = tmp_path / ".tools" / "bin", tmp_path / "path"
     for place in (ours, others):
         place.mkdir(parents=True)

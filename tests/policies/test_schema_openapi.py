@@ -67,9 +67,7 @@ PUBLISHED: dict[str, Any] = {
                         },
                     },
                 },
-                "x-kubernetes-group-version-kind": [
-                    {"group": "example.io", "kind": "Probe", "version": "v1"}
-                ],
+                "x-kubernetes-group-version-kind": [{"group": "example.io", "kind": "Probe", "version": "v1"}],
             },
             "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {
                 "type": "object",
