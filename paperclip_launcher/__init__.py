@@ -1,1 +1,1 @@
-"""Runs every agent run as a Kubernetes Job. This package never imports cdk8s or jsii: it starts in a pod without Node."""
+"""Will run every agent run as a Kubernetes Job. Never imports cdk8s or jsii: it starts in a pod without Node."""

@@ -1,7 +1,7 @@
 """What each field means: the text below it in its class.
 
-pydantic can read these itself, but does so whenever a class is made, which costs every synth 40 ms; only the JSON Schema
-shows them.
+pydantic can read these itself, but does so whenever a class is made, which costs every synth 40 ms; only the JSON
+Schema and the starter show them.
 """
 
 from __future__ import annotations

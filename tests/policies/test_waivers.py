@@ -90,7 +90,7 @@ def test_what_must_not_be_waived_is_not(tmp_path):
     ],
 )
 def test_a_broken_file_is_refused_with_the_place(tmp_path, text, message):
-    with pytest.raises(waivers.WaiverError, match="waivers.yaml:[0-9]+:[0-9]+") as raised:
+    with pytest.raises(waivers.WaiverError, match=r"waivers\.yaml:[0-9]+:[0-9]+") as raised:
         load(tmp_path, text)
     assert message in str(raised.value)
 
