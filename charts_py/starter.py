@@ -86,7 +86,7 @@ def _needed(answers: Answers) -> tuple[str, ...]:
     """What no file can bring along: the values of secrets."""
     if answers.secret_store:
         return (
-            f"The store {answers.secret_store} must hold PAPERCLIP_AUTH_SECRET and ANTHROPIC_API_KEY.",
+            f"The store {_flow(answers.secret_store)} must hold PAPERCLIP_AUTH_SECRET and ANTHROPIC_API_KEY.",
             "The Secret paperclip-system/paperclip-database must exist, with the URL as its key `url`.",
         )
     return (

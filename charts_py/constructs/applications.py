@@ -139,12 +139,13 @@ def _retry(argocd: ArgoCd) -> dict[str, Any]:
 def application_set(fleet: Fleet) -> Manifest:
     """One root Application for each environment that stands in the state repo."""
     argocd = fleet.argocd
+    marks = {**fleet.labels, labels.PART_OF: labels.PART_OF_PAPERCLIP, labels.MANAGED_BY: labels.MANAGED_BY_GENERATOR}
     depth = len(argocd.path.split("/"))
     environment = f"{{{{ index .path.segments {depth} }}}}"
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "ApplicationSet",
-        "metadata": {"name": fleet.name, "namespace": argocd.namespace, "labels": dict(fleet.labels)},
+        "metadata": {"name": fleet.name, "namespace": argocd.namespace, "labels": dict(marks)},
         "spec": {
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],
@@ -160,7 +161,7 @@ def application_set(fleet: Fleet) -> Manifest:
             # An environment that vanishes from the repo by mistake must not take its cluster's objects along.
             "syncPolicy": {"preserveResourcesOnDeletion": True},
             "template": {
-                "metadata": {"name": f"paperclip-{environment}", "labels": dict(fleet.labels)},
+                "metadata": {"name": f"paperclip-{environment}", "labels": dict(marks)},
                 "spec": {
                     # Never templated: a folder's name must not choose the rights it is synced with.
                     "project": argocd.project,
