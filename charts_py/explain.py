@@ -161,11 +161,11 @@ class Workshop:
 
     def _lock(self, value: Any, fields: Sequence[FieldUse]) -> tuple[FieldUse, ...]:
         """A digest that no field holds was put there by images.lock."""
-        _, at, digest = value.partition("@sha256:") if isinstance(value, str) else ("", "", "")
-        images = [one.value for one in fields if isinstance(one.value, str) and value.startswith(one.value)]
-        if not at or not images:
+        if not isinstance(value, str) or "@sha256:" not in value:
             return ()
-        return (FieldUse("the digest", f"sha256:{digest}", self._images.source),)
+        if not any(isinstance(one.value, str) and value.startswith(one.value) for one in fields):
+            return ()
+        return (FieldUse("the digest", value.partition("@")[2], self._images.source),)
 
     def _field(self, path: FieldPath) -> FieldUse:
         position = self.config.positions.get(pointers.join("", *path))

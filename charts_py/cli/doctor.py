@@ -136,12 +136,15 @@ def _node() -> Thing:
 
     named = os.environ.get("JSII_NODE")
     try:
-        binary = named or str(node_binary())
+        wheel = str(node_binary())
     except ToolMissing as error:
-        return Thing("Node", "missing", "", error.remedy)
+        if not named:
+            return Thing("Node", "missing", "", error.remedy)
+        wheel = ""
+    binary = named or wheel
     said = _said([binary, "--version"])
     match = re.fullmatch(r"v(\d+)\.\S+", said)
-    origin = f"JSII_NODE={named}" if named else "from the wheel"
+    origin = "from the wheel" if binary == wheel else f"JSII_NODE={named}"
     if match is None:
         remedy = "unset JSII_NODE, or let it name a node that runs" if named else _SETUP
         return Thing("Node", "missing", f"{binary} does not run", remedy)

@@ -6,6 +6,7 @@ import argparse
 import os
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,19 +141,20 @@ def _write(path: Path, content: bytes, *, overwrite: bool) -> None:
     """The whole file or none; without `overwrite` one that appeared meanwhile stays. Raises GitopsError."""
     partial = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if overwrite:
-                partial.replace(path)
-            else:
-                path.hardlink_to(partial)
-        finally:
-            partial.unlink(missing_ok=True)
-    except FileExistsError:
-        raise _exists(path) from None
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            partial.replace(path)
+        else:
+            path.hardlink_to(partial)
     except OSError as error:
-        raise GitopsError(f"{path}: cannot be written: {error.strerror}", "choose another --environments") from error
+        if path.exists() and not overwrite:
+            raise _exists(path) from None
+        raise GitopsError(f"{path}: cannot be written: {error.strerror}", "name another --environments") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()

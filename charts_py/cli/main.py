@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser().parse_args(argv)
         output = Output(getattr(arguments, "format", "text"))
-        return int(arguments.run(arguments, output))
+        code = int(arguments.run(arguments, output))
+        sys.stdout.flush()  # here, where a reader that has gone is no error
+        return code  # noqa: TRY300  the flush belongs to the run
     except GitopsError as error:
         output.failure(error)
         if debug:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -41,7 +41,7 @@ class ArgoCd(Model):
     """Whether objects that are no longer rendered go. Namespaces and claims never do."""
     retry: Retry = Retry()
     """How a failed sync is tried again."""
-    application_prefix: DnsLabel | None = None
+    application_prefix: Annotated[DnsLabel, Field(max_length=40)] | None = None
     """Goes before the name of each Application; needed when one Argo CD runs several environments."""
     annotations: dict[str, str] = Field(default_factory=dict)
     """Annotations of the Applications, for example for notifications."""
@@ -50,8 +50,10 @@ class ArgoCd(Model):
 class Fleet(Model):
     """Many environments under one Argo CD: an ApplicationSet with one root Application for each."""
 
-    api_version: str
-    kind: str
+    api_version: Literal["paperclip-gitops/v1"]
+    """paperclip-gitops/v1"""
+    kind: Literal["Fleet"]
+    """Fleet"""
     name: DnsSubdomain
     """The name of the ApplicationSet."""
     argocd: ArgoCd

@@ -73,6 +73,10 @@ class Environment(Model):
             raise ValueError("agents.egress.fqdns: only Cilium can allow by name; it needs `cluster.cilium`")
         if self.agents.egress.fqdns and self.agents.egress.world:
             raise ValueError("agents.egress: rules add up, so `world: true` would hide `fqdns`; set `world: false`")
+        if self.argocd is not None and self.argocd.application_prefix and self.database.kind == "bitnami":
+            name = f"{self.argocd.application_prefix}-{self.database.release}"
+            if len(name) > 63:
+                raise ValueError(f"argocd.applicationPrefix: the name {name!r} has {len(name)} characters; at most 63")
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")

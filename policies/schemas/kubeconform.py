@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kubekit import yamlwrite
 from kubekit.identity import ObjectId
 from policies.model import Finding, Severity, Source
 from policies.schemas.builtin import builtin_schemas
@@ -58,7 +59,8 @@ class Kubeconform:
     timeout: float = 60.0
 
     def check_manifests(self, manifests: Sequence[Placed]) -> SchemaReport:
-        """Findings over objects in memory; raises KubeconformFailed and UnsupportedVersion.
+        """Findings over objects in memory; raises KubeconformFailed, UnsupportedVersion, and ValueError
+        for what no YAML can hold.
 
         Each goes through a file of its own: the report names no namespace, and follows the order of threads.
         """
@@ -69,7 +71,8 @@ class Kubeconform:
             self._locations(kinds) as locations,
         ):
             for number, (manifest, _) in enumerate(manifests):
-                Path(folder, f"{number}.json").write_text(json.dumps(manifest), encoding="utf-8")
+                # Not JSON: Go's YAML reader, which reads it, knows no surrogate pairs (an emoji in JSON).
+                Path(folder, f"{number}.yaml").write_text(yamlwrite.dump(manifest), encoding="utf-8")
             resources = self._run([*locations, folder]) if manifests else []
         if len(resources) != len(manifests):
             message = f"kubeconform judged {len(resources)} of {len(manifests)} objects"

@@ -61,7 +61,7 @@ def cluster(say: Callable[[str], None]) -> Iterator[Any]:
         with controlplane.running(folder / "cluster", say) as found:
             definitions = list(crds.definitions(crds.schemas_folder()))
             found.must("apply", "--server-side", "-f", "-", objects=definitions)
-            found.must("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+            controlplane.wait_until("the custom kinds to be established", 60, lambda: _established(found, len(definitions)))
             found.must("create", "namespace", shipped.ARGOCD_NAMESPACE)
             say(f"{len(definitions)} custom kinds established")
             yield found
@@ -70,6 +70,17 @@ def cluster(say: Callable[[str], None]) -> Iterator[Any]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         say("control plane stopped")
+
+
+def _established(cluster: Any, count: int) -> bool:
+    """`kubectl wait` fails on a definition that has no status yet."""
+    states = [
+        condition["status"]
+        for item in cluster.items("customresourcedefinitions")
+        for condition in item.get("status", {}).get("conditions") or ()
+        if condition["type"] == "Established"
+    ]
+    return states == ["True"] * count
 
 
 @pytest.fixture(scope="session", params=[name for name in ENVIRONMENTS if not name.startswith("_")])

@@ -76,8 +76,11 @@ class ControlPlane:
         }
 
     def kubectl(self, *arguments: str, objects: Sequence[Mapping[str, Any]] | None = None) -> Answer:
-        """One call; `objects` go to its standard input as one List."""
-        text = None if objects is None else json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        """One call; `objects` go to its standard input, several as one List."""
+        text = None
+        if objects is not None:
+            listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+            text = json.dumps(objects[0] if len(objects) == 1 else listed)
         done = subprocess.run(
             [str(self.kubectl_path), *arguments],
             input=text,

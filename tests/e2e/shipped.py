@@ -11,6 +11,7 @@ import yaml
 
 from charts_py.config.environment import Environment
 from charts_py.config.load import load_environment
+from kubekit import labels
 from kubekit.identity import CLUSTER_SCOPED, Manifest, ObjectId
 
 ARGOCD_NAMESPACE = "argocd"
@@ -31,9 +32,8 @@ class Shipped:
 
     @property
     def paths(self) -> list[str]:
-        """For kubectl: namespaces first."""
-        order = sorted(self.files, key=lambda path: (self.files[path]["kind"] != "Namespace", str(path)))
-        return [argument for path in order for argument in ("-f", str(path))]
+        """For kubectl: in the order in which Argo CD applies, wave by wave and in each by kind."""
+        return in_order(self.files)
 
     @property
     def namespaces(self) -> list[str]:
@@ -57,10 +57,19 @@ def objects_in(folder: Path) -> dict[Path, Manifest]:
     return {path: tree for path, tree in read.items() if "apiVersion" in tree and "metadata" in tree}
 
 
+def in_order(files: Mapping[Path, Manifest]) -> list[str]:
+    """Arguments of kubectl that name the files, sorted by wave and kind."""
+
+    def place(path: Path) -> tuple[int, int, str]:
+        wave = files[path]["metadata"].get("annotations", {}).get(labels.SYNC_WAVE, "0")
+        return (int(wave), ObjectId.of(files[path]).rank, str(path))
+
+    return [argument for path in sorted(files, key=place) for argument in ("-f", str(path))]
+
+
 def refusals(cluster: Any, files: Mapping[Path, Manifest], root: Path) -> dict[str, str]:
     """What a server-side dry run refuses: file → why. One call where all is well, since kubectl names no file."""
-    everything = [argument for path in files for argument in ("-f", str(path))]
-    if cluster.kubectl(*DRY_RUN, *everything).fine:
+    if cluster.kubectl(*DRY_RUN, *in_order(files)).fine:
         return {}
     answers = {path: cluster.kubectl(*DRY_RUN, "-f", str(path)) for path in files}
     found = {str(path.relative_to(root)): answer.err for path, answer in answers.items() if not answer.fine}
@@ -75,7 +84,7 @@ def bring_up(cluster: Any, root: Path, name: str) -> Shipped:
     namespaces = {path: manifest for path, manifest in files.items() if manifest["kind"] == "Namespace"}
     refused = refusals(cluster, namespaces, root)
     if not refused:
-        cluster.must(*APPLY, *(argument for path in namespaces for argument in ("-f", str(path))))
+        cluster.must(*APPLY, *in_order(namespaces))
         refused = refusals(cluster, files, root)
     found = Shipped(name, config, files, refused)
     cluster.kubectl(*APPLY, *found.paths)

@@ -346,7 +346,7 @@ argocd = st.fixed_dictionaries(
         "project": dns_label,
         "renderProject": st.booleans(),
         "prune": st.booleans(),
-        "applicationPrefix": dns_label,
+        "applicationPrefix": st.from_regex(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True),
         "annotations": st.dictionaries(label_key, text, max_size=2),
     },
 )
