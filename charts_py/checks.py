@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from charts_py.config.environment import Environment
-from charts_py.images import ImageLock
-from charts_py.render import Rendering
 from kubekit import yamlread
 from kubekit.identity import Manifest, ObjectId
 from policies import waivers
@@ -20,6 +18,12 @@ from policies.run import ordered, run
 from policies.schemas import check as schemas
 from policies.schemas.crds import CrdSchemas
 from policies.world import Facts, World
+
+if TYPE_CHECKING:
+    # Only for types: importing the renderer starts Node.
+    from charts_py.config.environment import Environment
+    from charts_py.images import ImageLock
+    from charts_py.render import Rendering
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from charts_py.sources import ConfigFile
 
 if TYPE_CHECKING:
     from charts_py.checks import CheckSettings, Judgement
+    from charts_py.config.argocd import Fleet
     from charts_py.config.environment import Environment
-    from charts_py.config.load import LoadedEnvironment, Problem
+    from charts_py.config.load import Problem
     from charts_py.images import ImageLock
     from charts_py.render import Rendering
     from policies.model import Finding
@@ -96,7 +97,7 @@ def _digest(one: ConfigFile, request: Request) -> str:
             "templates": sources.folder_hash(sources.templates_folder(request.templates)),
             "program": _program_hash(),
             "today": request.today.isoformat(),
-            "schemas": os.pathsep.join(map(str, _schema_folders(request))),
+            "schemas": os.pathsep.join(map(str, schema_folders(request))),
             "require": str(request.require_schemas),
         },
     )
@@ -134,15 +135,15 @@ def _start_kernel() -> None:
     import charts_py.kernel.objects  # noqa: F401, PLC0415  importing it starts Node
 
 
-def _load_all(files: Iterable[ConfigFile]) -> Iterator[tuple[ConfigFile, LoadedEnvironment | None]]:
+def _load_all(files: Iterable[ConfigFile]) -> Iterator[tuple[ConfigFile, Environment | Fleet]]:
     """Every file is read before an error is raised, so that all problems are seen at once."""
-    from charts_py.config.load import InvalidConfig, load_environment  # noqa: PLC0415  pydantic: 0.15 s
+    from charts_py.config.load import InvalidConfig, load_environment, load_fleet  # noqa: PLC0415  pydantic: 0.15 s
 
     problems: list[Problem] = []
-    loaded: list[tuple[ConfigFile, LoadedEnvironment | None]] = []
+    loaded: list[tuple[ConfigFile, Environment | Fleet]] = []
     for one in files:
         try:
-            loaded.append((one, None if one.kind == "Fleet" else load_environment(one.path)))
+            loaded.append((one, load_fleet(one.path) if one.kind == "Fleet" else load_environment(one.path).config))
         except InvalidConfig as error:
             problems += error.problems
     if problems:
@@ -152,14 +153,14 @@ def _load_all(files: Iterable[ConfigFile]) -> Iterator[tuple[ConfigFile, LoadedE
 
 def _rendered(
     request: Request,
-    loaded: Sequence[tuple[ConfigFile, LoadedEnvironment | None]],
+    loaded: Sequence[tuple[ConfigFile, Environment | Fleet]],
     lock: ImageLock,
     known: Waivers,
     skipped: tuple[str, ...],
     digests: Mapping[str, str],
 ) -> Result:
     from charts_py import checks  # noqa: PLC0415  after the kernel has started
-    from charts_py.config.load import load_fleet  # noqa: PLC0415  as above
+    from charts_py.config.argocd import Fleet  # noqa: PLC0415  as above
     from charts_py.render import render, render_fleet  # noqa: PLC0415  as above
 
     # A synth makes trees and no cycles; looking for cycles takes a tenth of its time.
@@ -169,9 +170,9 @@ def _rendered(
     # While one environment is judged here, the next one is with Node: each waits for the other half of the time.
     with ThreadPoolExecutor(1) as background:
         waiting: list[Future[tuple[RenderedEnvironment, Judgement, Rendering]]] = []
-        for one, environment in loaded:
-            config = environment.config if environment else None
-            rendering = render(config, lock, templates) if config else render_fleet(load_fleet(one.path))
+        for one, model in loaded:
+            config = None if isinstance(model, Fleet) else model
+            rendering = render_fleet(model) if isinstance(model, Fleet) else render(model, lock, templates)
             waiting.append(background.submit(_finished, one, rendering, config, lock, known, templates, settings))
         done = [future.result() for future in waiting]
     findings = checks.waive(
@@ -206,11 +207,11 @@ def _check_settings(request: Request) -> CheckSettings:
     from charts_py.checks import CheckSettings  # noqa: PLC0415  as above
     from policies.schemas.crds import CrdSchemas  # noqa: PLC0415  as above
 
-    folders = CrdSchemas(_schema_folders(request))
+    folders = CrdSchemas(schema_folders(request))
     return CheckSettings(folders, request.require_schemas, cache_root() / "kubernetes", request.today)
 
 
-def _schema_folders(request: Request) -> tuple[Path, ...]:
+def schema_folders(request: Request) -> tuple[Path, ...]:
     """Where CRD schemas may be: what was named, $PAPERCLIP_CRD_SCHEMAS, then what `schemas pull` has fetched."""
     named = os.environ.get("PAPERCLIP_CRD_SCHEMAS", "")
     return (

@@ -53,13 +53,13 @@ def config_files(folder: Path, wanted: tuple[str, ...] = ()) -> tuple[ConfigFile
 
 
 def _look(path: Path) -> ConfigFile:
-    raw = path.read_bytes()
+    raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     kind, name = _KIND.search(raw), _NAME.search(raw)
     return ConfigFile(
         path,
         kind.group(1).decode() if kind else "Environment",
         name.group(1).decode() if name else path.stem,
-        hashlib.sha256(raw).hexdigest(),
+        hashlib.sha256(path.read_bytes()).hexdigest(),
     )
 
 

@@ -84,13 +84,17 @@ def parse(text: str) -> ImageRef:
 
 
 def _split_registry(name: str, text: str) -> tuple[str, str]:
-    """Docker's rule: the part before the first slash is a host if it has a dot, a port or a capital."""
+    """The part before the first slash is a host if it has a dot or a port, or is localhost.
+
+    Docker takes one with a capital for a host too; here it is a mistake, since no such host could be written in lower
+    case and stay one.
+    """
     first, slash, rest = name.partition("/")
     if not slash:
         if _HEX_ID.fullmatch(name):
             raise ImageRefError(f'image {text!r} is the bare id of an image; write "repository@sha256:{name}"')
         return DEFAULT_REGISTRY, f"library/{name}"
-    if "." not in first and ":" not in first and first != "localhost" and first == first.lower():
+    if "." not in first and ":" not in first and first != "localhost":
         return DEFAULT_REGISTRY, name
     if not _HOST.fullmatch(first):
         raise ImageRefError(f'image {text!r} has {first!r} for a registry; write "host" or "host:port"')

@@ -12,7 +12,17 @@ from policies.registry import policy
 from policies.world import Entry, World
 
 # Kinds whose names are DNS subdomains (Kubernetes "Object Names and IDs"); every other name becomes a label somewhere.
-_SUBDOMAIN_KINDS = frozenset({"ConfigMap", "Secret", "ExternalSecret", "CustomResourceDefinition", "StorageClass"})
+_SUBDOMAIN_KINDS = frozenset(
+    {
+        "CiliumL2AnnouncementPolicy",
+        "CiliumLoadBalancerIPPool",
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "ExternalSecret",
+        "Secret",
+        "StorageClass",
+    },
+)
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 

@@ -16,9 +16,15 @@ _POINTER = pointers.join("/metadata/annotations", labels.LOAD_BALANCER_IPS)
 
 
 def _requested(entry: Entry) -> list[str]:
-    annotations = entry.manifest.get("metadata", {}).get("annotations") or {}
-    text = annotations.get(labels.LOAD_BALANCER_IPS, "")
-    return [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else []
+    return [part.strip() for part in _annotation(entry, labels.LOAD_BALANCER_IPS).split(",") if part.strip()]
+
+
+def _annotation(entry: Entry, name: str) -> str:
+    """Its text; "" where anything on the way is not what it should be, which the schema says."""
+    metadata = entry.manifest.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(name) if isinstance(annotations, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 @policy(
@@ -49,28 +55,35 @@ def lb_ip_in_pool(entry: Entry, world: World) -> Iterator[Fault]:
     kinds=("Service",),
 )
 def lb_ip_unique(entry: Entry, world: World) -> Iterator[Fault]:
-    mine = _sharing_key(entry)
+    mine = _annotation(entry, labels.SHARING_KEY)
     for text in _requested(entry):
         for other in world.by_kind.get("Service", ()):
             if other is entry:
                 break
-            if text in _requested(other) and (not mine or mine != _sharing_key(other)):
+            if text in _requested(other) and (not mine or mine != _annotation(other, labels.SHARING_KEY)):
                 yield _POINTER, f"{text} is also asked for by {other.id}"
-
-
-def _sharing_key(entry: Entry) -> str:
-    annotations = entry.manifest.get("metadata", {}).get("annotations") or {}
-    return str(annotations.get(labels.SHARING_KEY, ""))
 
 
 def _rendered_pools(world: World) -> Iterator[tuple[str, str]]:
     for pool in world.by_kind.get("CiliumLoadBalancerIPPool", ()):
-        for block in (pool.manifest.get("spec") or {}).get("blocks") or ():
-            if "cidr" in block:
-                network = ipaddress.ip_network(block["cidr"], strict=False)
-                yield str(network[0]), str(network[-1])
-            elif "start" in block:
-                yield block["start"], block.get("stop", block["start"])
+        spec = pool.manifest.get("spec")
+        blocks = spec.get("blocks") if isinstance(spec, dict) else None
+        for block in blocks if isinstance(blocks, list) else ():
+            if isinstance(block, dict):
+                yield from _range(block)
+
+
+def _range(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(first, last) of a block; nothing of one that is broken, which the schema says."""
+    try:
+        if "cidr" in block:
+            network = ipaddress.ip_network(str(block["cidr"]), strict=False)
+            yield str(network[0]), str(network[-1])
+        else:
+            first = str(_ADDRESS(str(block.get("start"))))
+            yield first, str(_ADDRESS(str(block.get("stop", first))))
+    except ValueError:
+        return
 
 
 def _within(address: Any, first: str, last: str) -> bool:

@@ -30,7 +30,8 @@ def pvc_storageclass(entry: Entry, world: World) -> Iterator[Fault]:
             f"class {name!r} is not among cluster.storageClasses: {', '.join(sorted(classes))}",
         )
         return
-    for index, mode in enumerate(spec.get("accessModes") or ()):
-        if mode not in classes[name]:
+    modes = spec.get("accessModes")
+    for index, mode in enumerate(modes if isinstance(modes, list) else ()):
+        if str(mode) not in classes[name]:
             can = ", ".join(sorted(classes[name]))
             yield f"/spec/accessModes/{index}", f"class {name!r} supports {can}, and the claim wants {mode}"

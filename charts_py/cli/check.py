@@ -142,7 +142,7 @@ def _tell(output: Output, arguments: argparse.Namespace, rules: Rules, summary: 
         why = "switched off" if arguments.kubeconform == "off" else "not installed; `make tools`"
         output.note(f"kubeconform: not run ({why})", "quiet")
     counts = ", ".join(f"{summary[key]} {key}" for key in ("error", "warning", "waived"))
-    output.note(f"{count} objects: {counts}", "good" if not summary["error"] else "error")
+    output.note(f"{count} object{'s' if count != 1 else ''}: {counts}", "good" if not summary["error"] else "error")
 
 
 def _kubeconform(mode: str) -> Path | None:
@@ -297,9 +297,9 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 def schema_folders(named: tuple[Path, ...]) -> tuple[Path, ...]:
     """Where schemas of custom resources may be: those that are named, then where synth looks too."""
-    from charts_py.pipeline import Request, _schema_folders  # noqa: PLC0415  as above
+    from charts_py.pipeline import Request, schema_folders  # noqa: PLC0415  as above
 
-    return _schema_folders(Request(crd_schemas=named))
+    return schema_folders(Request(crd_schemas=named))
 
 
 def custom_kinds(dist: Path) -> list[ObjectId]:

@@ -64,7 +64,7 @@ def _as_data(findings: Iterable[Finding]) -> Iterable[dict[str, Any]]:
 
 
 def _where(finding: Finding) -> str:
-    return f"{finding.object or 'waivers'}" + (f"  {finding.source}" if finding.source else "")
+    return "  ".join(str(part) for part in (finding.object, finding.source) if part) or finding.policy
 
 
 def _reason(finding: Finding) -> tuple[str, str]:

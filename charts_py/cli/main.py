@@ -61,10 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         output.note("interrupted; nothing was left half done")
         return 130
-    except BrokenPipeError:
-        # The reader has gone (`| head`); Python would complain once more when it flushes.
+    except OSError as error:
+        # The reader has gone (`| head`), or the disk is full; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):
+            return 0
+        output.note(f"error: {error.filename or 'the output'}: {error.strerror}", "error")
+        return 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from charts_py.config.secrets import SecretSpec
 from charts_py.config.server import Peer, Toleration
-from charts_py.config.types import DnsLabel, DnsSubdomain, Image, Labels, Model, PortNumber, Quantity
+from charts_py.config.types import Count, DnsLabel, DnsSubdomain, Image, Labels, Model, PortNumber, Quantity
 from charts_py.config.workload import Amounts, Resources
 
 
@@ -28,9 +28,9 @@ class Workspace(Model):
 class Quota(Model):
     """What all agents together may take."""
 
-    pods: Annotated[int, Field(ge=1)] = 20
+    pods: Count = 20
     """Agent pods at once."""
-    jobs: Annotated[int, Field(ge=1)] = 200
+    jobs: Count = 200
     """Jobs, finished ones included until their time to live is over."""
     requests: Amounts = Amounts(cpu="10", memory="20Gi", ephemeral_storage="40Gi")
     """The sum of all requests."""
@@ -87,11 +87,11 @@ class Jobs(Model):
 
     deadline_seconds: Annotated[int, Field(ge=60, le=7 * 86400)] = 4 * 3600
     """How long a run may take, unless its request says otherwise."""
-    time_to_live_seconds: Annotated[int, Field(ge=3600)] = 86400
+    time_to_live_seconds: Annotated[int, Field(ge=3600, le=2**31 - 1)] = 86400
     """How long a finished Job stays when no launcher is left to collect it."""
     termination_grace_period_seconds: Annotated[int, Field(ge=5, le=55)] = 30
     """How long an agent may take to stop; the server gives a cancellation 60 s in all."""
-    user: Annotated[int, Field(ge=1)] = 1000
+    user: Count = 1000
     """The user and group id of agents; the workspace belongs to it."""
     node_selector: Labels = Field(default_factory=dict)
     """The labels of the nodes agents may run on."""

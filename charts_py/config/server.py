@@ -11,6 +11,7 @@ from charts_py.config.types import (
     Address,
     Cidr,
     ConfigKey,
+    Count,
     DnsLabel,
     DnsSubdomain,
     Image,
@@ -121,7 +122,7 @@ class Server(Model):
     """The labels of the nodes it may run on; absent: any amd64 node."""
     tolerations: tuple[Toleration, ...] = ()
     """The taints it bears."""
-    termination_grace_period_seconds: Annotated[int, Field(ge=1)] | None = None
+    termination_grace_period_seconds: Count | None = None
     """How long it may take to stop."""
     load_balancer: LoadBalancer | None = None
     """The address outside the cluster; absent: only inside."""

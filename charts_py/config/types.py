@@ -132,5 +132,7 @@ EnvName = Annotated[str, AfterValidator(_env_name)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 ConfigKey = Annotated[str, AfterValidator(_config_key)]
 PortName = Annotated[str, AfterValidator(_port_name)]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+"""What Kubernetes keeps in 32 bits: seconds, user ids, numbers of objects."""
 PortNumber = Annotated[int, Field(ge=1, le=65535)]
 Url = Annotated[str, AfterValidator(_url)]

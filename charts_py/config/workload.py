@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from charts_py.config.types import (
     AbsolutePath,
     ConfigKey,
+    Count,
     DnsLabel,
     DnsSubdomain,
     EnvName,
@@ -184,18 +185,18 @@ class TcpProbe(Model):
 
     port: PortName
     """The name of the port."""
-    initial_delay_seconds: Annotated[int, Field(ge=0)] | None = None
+    initial_delay_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     """How long after the start the first probe comes."""
-    period_seconds: Annotated[int, Field(ge=1)] = 10
+    period_seconds: Count = 10
     """How often."""
 
 
 class Identity(Model):
     """As whom a container runs, without any privilege."""
 
-    user: Annotated[int, Field(ge=1)]
+    user: Count
     """The user id."""
-    group: Annotated[int, Field(ge=1)]
+    group: Count
     """The group id."""
 
 

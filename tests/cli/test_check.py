@@ -92,7 +92,7 @@ def test_a_person_sees_object_file_line_message_and_mend(empty, capsys):
     assert "Deployment web  web.yaml:17\n" in said
     assert "  error image-no-floating-tag: /spec/template/spec/containers/0/image: nginx follows `latest`" in said
     assert "    mend: name the version" in said
-    assert said.splitlines()[-1] == "1 objects: 4 error, 0 warning, 0 waived"
+    assert said.splitlines()[-1] == "1 object: 4 error, 0 warning, 0 waived"
 
 
 def test_a_folder_is_read_to_its_depth_and_only_manifests_in_it(empty, capsys):
@@ -251,7 +251,7 @@ def test_that_kubeconform_did_not_run_is_one_line(empty, capsys, monkeypatch):
     assert main(["check", "a.yaml"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "kubeconform: not run (not installed; `make tools`)",
-        "1 objects: 0 error, 0 warning, 0 waived",
+        "1 object: 0 error, 0 warning, 0 waived",
     ]
     assert main(["check", "a.yaml", "--kubeconform", "require"]) == 4
     assert "kubeconform is neither in" in capsys.readouterr().err

@@ -61,7 +61,9 @@ def cluster(say: Callable[[str], None]) -> Iterator[Any]:
         with controlplane.running(folder / "cluster", say) as found:
             definitions = list(crds.definitions(crds.schemas_folder()))
             found.must("apply", "--server-side", "-f", "-", objects=definitions)
-            controlplane.wait_until("the custom kinds to be established", 60, lambda: _established(found, len(definitions)))
+            controlplane.wait_until(
+                "the custom kinds to be established", 60, lambda: _established(found, len(definitions))
+            )
             found.must("create", "namespace", shipped.ARGOCD_NAMESPACE)
             say(f"{len(definitions)} custom kinds established")
             yield found

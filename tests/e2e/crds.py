@@ -53,7 +53,9 @@ def schemas_folder() -> Path:
     named = os.environ.get("PAPERCLIP_CRD_SCHEMAS", "").split(os.pathsep)[0]
     folder = Path(named) if named else ROOT.parent / "shared/schemas"
     if not folder.is_dir():
-        raise FileNotFoundError(f"no CRD schemas in {folder}: set PAPERCLIP_CRD_SCHEMAS to <group>/<kind>_<version>.json")
+        raise FileNotFoundError(
+            f"no CRD schemas in {folder}: set PAPERCLIP_CRD_SCHEMAS to <group>/<kind>_<version>.json"
+        )
     return folder
 
 

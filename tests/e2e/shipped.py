@@ -119,4 +119,8 @@ def cluster_scoped(manifest: Manifest) -> bool:
 def failed_creates(cluster: Any, namespaces: Sequence[str]) -> list[str]:
     """What controllers say of pods that they were not let make."""
     events = [event for name in namespaces for event in cluster.items("events", "-n", name)]
-    return [f"{event['involvedObject']['kind']}: {event['message']}" for event in events if event["reason"] == "FailedCreate"]
+    return [
+        f"{event['involvedObject']['kind']}: {event['message']}"
+        for event in events
+        if event["reason"] == "FailedCreate"
+    ]

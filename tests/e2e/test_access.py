@@ -52,7 +52,11 @@ def can(cluster: Any, account: str, rights: list[Right], *where: str) -> dict[Ri
     def ask(right: Right) -> bool:
         group, resource, verb = right
         name, _, subresource = resource.partition("/")
-        arguments = [verb, f"{name}.{group}" if group else name, *([f"--subresource={subresource}"] if subresource else [])]
+        arguments = [
+            verb,
+            f"{name}.{group}" if group else name,
+            *([f"--subresource={subresource}"] if subresource else []),
+        ]
         answer = cluster.kubectl("auth", "can-i", *arguments, f"--as={account}", *where)
         said = answer.out.strip().split(" ")[0]
         assert said in ("yes", "no"), answer
@@ -115,7 +119,9 @@ def test_the_launcher_may_do_nothing_elsewhere(cluster, environment, where):
 def test_an_agent_may_do_nothing_anywhere(cluster, environment):
     for namespace in (environment.agents, environment.system, "kube-system", "default"):
         assert beyond_everybody(cluster, runner(environment), namespace) == set()
-    answers = can(cluster, runner(environment), [("", "pods", "list"), ("", "secrets", "get"), ("batch", "jobs", "create")])
+    answers = can(
+        cluster, runner(environment), [("", "pods", "list"), ("", "secrets", "get"), ("batch", "jobs", "create")]
+    )
     assert not any(answers.values())
 
 
@@ -126,7 +132,11 @@ def test_a_check_of_rights_would_see_a_right_too_many(cluster, environment):
         "metadata": {"name": "one-too-many", "namespace": environment.agents},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
         "subjects": [
-            {"kind": "ServiceAccount", "name": environment.config.agents.service_account, "namespace": environment.agents},
+            {
+                "kind": "ServiceAccount",
+                "name": environment.config.agents.service_account,
+                "namespace": environment.agents,
+            },
         ],
     }
     cluster.must("apply", "-f", "-", objects=[role])

@@ -50,7 +50,12 @@ def test_the_server_gets_its_pod(cluster, environment):
 
 def test_the_servers_pod_has_a_token_only_where_it_launches(cluster, environment):
     volumes = server_pod(cluster, environment)["spec"]["volumes"]
-    tokens = [one for volume in volumes for one in volume.get("projected", {}).get("sources", []) if "serviceAccountToken" in one]
+    tokens = [
+        one
+        for volume in volumes
+        for one in volume.get("projected", {}).get("sources", [])
+        if "serviceAccountToken" in one
+    ]
     assert bool(tokens) is environment.config.launcher.enabled
 
 

@@ -55,7 +55,9 @@ def test_the_api_server_is_of_the_version_that_the_environments_name(cluster):
 
 
 def test_every_custom_kind_is_established(cluster):
-    found = {item["metadata"]["name"]: item["status"]["conditions"] for item in cluster.items("customresourcedefinitions")}
+    found = {
+        item["metadata"]["name"]: item["status"]["conditions"] for item in cluster.items("customresourcedefinitions")
+    }
     assert set(found) == {kind.name for kind in crds.KINDS}
     for name, conditions in found.items():
         states = {condition["type"]: condition["status"] for condition in conditions}
@@ -105,7 +107,17 @@ def pulled(cluster, tmp_path_factory):
     """What `schemas pull --from-cluster` writes."""
     folder = tmp_path_factory.mktemp("pulled")
     done = subprocess.run(
-        [sys.executable, "-m", "charts_py.cli.main", "schemas", "pull", "--from-cluster", "--into", str(folder), "--format=json"],
+        [
+            sys.executable,
+            "-m",
+            "charts_py.cli.main",
+            "schemas",
+            "pull",
+            "--from-cluster",
+            "--into",
+            str(folder),
+            "--format=json",
+        ],
         cwd=ROOT,
         env={**cluster.environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True,

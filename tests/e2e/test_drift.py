@@ -70,7 +70,9 @@ def test_the_api_server_adds_nothing_to_a_custom_resource(cluster, environment):
     groups = {kind.group for kind in crds.KINDS}
     for manifest in [one for one in environment.files.values() if ObjectId.of(one).group in groups]:
         item = found[ObjectId.of(manifest)]
-        assert item["spec"] == manifest["spec"], f"{ObjectId.of(manifest)} was changed by the defaults of its definition"
+        assert item["spec"] == manifest["spec"], (
+            f"{ObjectId.of(manifest)} was changed by the defaults of its definition"
+        )
 
 
 def test_an_external_secret_was_among_them(environment):

@@ -33,7 +33,9 @@ def _used(cluster: Any, environment: Any) -> str:
 
 
 def _pods(cluster: Any, environment: Any, job: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cluster.items("pods", "-n", environment.agents, "-l", f"batch.kubernetes.io/job-name={job}")
+    found: list[dict[str, Any]] = cluster.items(
+        "pods", "-n", environment.agents, "-l", f"batch.kubernetes.io/job-name={job}"
+    )
     return found
 
 
@@ -62,7 +64,9 @@ def test_a_job_of_each_template_is_created_and_its_pod_admitted(cluster, environ
             lambda: str(shipped.failed_creates(cluster, [environment.agents])),
         )
         _judge(pod, job)
-        cluster.must("delete", "job", values["job_name"], "-n", environment.agents, "--cascade=foreground", "--timeout=60s")
+        cluster.must(
+            "delete", "job", values["job_name"], "-n", environment.agents, "--cascade=foreground", "--timeout=60s"
+        )
         controlplane.wait_until("the quota to be free", 30, lambda: _used(cluster, environment) == "0")
     assert shipped.failed_creates(cluster, [environment.agents]) == []
 

@@ -104,9 +104,7 @@ def running(
     (folder / "config.yml").write_text(json.dumps(config))
     environment = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [binary, "serve", folder / "config.yml"], stdout=log, stderr=log, env=environment
-        )
+        process = subprocess.Popen([binary, "serve", folder / "config.yml"], stdout=log, stderr=log, env=environment)
     with httpx.Client(base_url=f"http://{host}", auth=login, trust_env=False) as http:
         registry = Running(host, process, http)
         try:
@@ -175,9 +173,7 @@ def test_what_is_not_there_is_said(registry: Running, client: RegistryClient, re
     assert caught.value.reason == reason
 
 
-def test_a_moved_tag_drifts_and_a_purged_one_keeps_its_digest(
-    registry: Running, client: RegistryClient
-) -> None:
+def test_a_moved_tag_drifts_and_a_purged_one_keeps_its_digest(registry: Running, client: RegistryClient) -> None:
     moving, purged = (f"{registry.host}/team/{name}:1" for name in ("moving", "purged"))
     old = registry.push_image("team/moving", "1")
     kept = registry.push_image("team/purged", "1")

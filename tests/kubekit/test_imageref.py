@@ -52,7 +52,7 @@ def test_a_reference_has_these_parts(text, parts):
         ("nginx:" + "t" * 129, "a tag of 129 characters; at most 128"),
         ("Nginx", "has capitals in 'Nginx'; registries want lower case"),
         ("ghcr.io/Owner/app", "has capitals in 'Owner'"),
-        ("Owner/App", "has capitals in 'App'"),
+        ("Owner/App", "has capitals in 'Owner'"),
         ("ghcr.io//app", "has an empty part in its name"),
         ("ghcr.io/", "has an empty part"),
         ("/app", "has an empty part"),

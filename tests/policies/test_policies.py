@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.registry import all_policies
 from policies.run import run
@@ -121,6 +123,47 @@ def test_addresses_are_held_against_pools_and_against_each_other():
     assert found(balancer("one", "10.0.0.10"), balancer("two", "10.0.0.10")) == [("lb-ip-unique", place)]
     assert found(balancer("one", "10.0.0.10", "a"), balancer("two", "10.0.0.10", "a")) == []
     assert found(balancer("one", "10.0.0.10", "a"), balancer("two", "10.0.0.10", "b")) == [("lb-ip-unique", place)]
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+trees = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pointer=st.sampled_from(
+        [
+            "metadata",
+            "metadata/annotations",
+            "metadata/labels",
+            "spec",
+            "spec/template",
+            "spec/template/metadata",
+            "spec/template/spec",
+            "spec/template/spec/containers",
+            "spec/template/spec/containers/0",
+            "spec/template/spec/containers/0/ports",
+            "spec/template/spec/containers/0/livenessProbe",
+            "spec/template/spec/containers/0/image",
+            "spec/selector",
+        ]
+    ),
+    tree=trees,
+)
+def test_no_tree_whatever_stops_a_policy(pointer, tree):
+    found(changed(deployment(), pointer, 0 if tree is None else tree))
+
+
+@settings(max_examples=200, deadline=None)
+@given(spec=trees, annotations=trees, blocks=trees)
+def test_no_service_claim_or_pool_whatever_stops_a_policy(spec, annotations, blocks):
+    odd = {**balancer("one", "10.0.0.10"), "spec": spec}
+    odd["metadata"]["annotations"] = annotations
+    pool = {"apiVersion": "cilium.io/v2", "kind": "CiliumLoadBalancerIPPool", "metadata": {"name": "pool"}}
+    ranges = {**pool, "spec": {"blocks": [blocks, {"cidr": blocks}, {"start": blocks}]}}
+    volume = claim()
+    volume["spec"]["accessModes"] = spec
+    found(odd, balancer("two", "10.0.0.10"), {**pool, "spec": blocks}, ranges, volume, {**claim(), "spec": spec})
 
 
 def test_every_policy_tells_why_and_how_to_mend():

@@ -31,7 +31,9 @@ text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters=NOT_
 lines = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_characters=NOT_APPLICABLE), max_size=80)
 dns_label = st.one_of(
     st.from_regex(r"[a-z]([a-z0-9-]{0,12}[a-z0-9])?", fullmatch=True),
-    st.builds(lambda head, tail: f"{head}{'-' * 61}{tail}", st.sampled_from(string.ascii_lowercase), st.sampled_from(_ALNUM)),
+    st.builds(
+        lambda head, tail: f"{head}{'-' * 61}{tail}", st.sampled_from(string.ascii_lowercase), st.sampled_from(_ALNUM)
+    ),
 )
 """Of 1 to 63 characters; the longest ones are as likely as to be seen."""
 dns_subdomain = st.one_of(
@@ -75,9 +77,7 @@ def rising(draw: st.DrawFn, count: int, *, complete: bool = False) -> list[Tree]
     every = ("cpu", "memory", "ephemeralStorage")
     named = every if complete else draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
     scales = {"cpu": _CPU, "memory": _MEMORY, "ephemeralStorage": _DISK}
-    chosen = {
-        name: sorted(draw(st.lists(st.integers(0, 7), min_size=count, max_size=count))) for name in named
-    }
+    chosen = {name: sorted(draw(st.lists(st.integers(0, 7), min_size=count, max_size=count))) for name in named}
     return [{name: scales[name][steps[index]] for name, steps in chosen.items()} for index in range(count)]
 
 
@@ -102,7 +102,10 @@ def secrets(draw: st.DrawFn, names: Sequence[str], *, of_server: bool) -> list[T
     result = []
     for name in names:
         keys = draw(unique(config_key, min_size=1, max_size=3))
-        one: Tree = {"name": name, "entries": [{"key": key, "remote": draw(st.text("AZ_/.-", min_size=1))} for key in keys]}
+        one: Tree = {
+            "name": name,
+            "entries": [{"key": key, "remote": draw(st.text("AZ_/.-", min_size=1))} for key in keys],
+        }
         one |= draw(some(template=st.dictionaries(config_key, lines, max_size=2), external=st.booleans()))
         if draw(st.booleans()):
             one["type"] = draw(st.sampled_from(("Opaque", "kubernetes.io/dockerconfigjson", "kubernetes.io/tls")))
@@ -196,7 +199,9 @@ def server(draw: st.DrawFn) -> Tree:
     hosts = st.lists(dns_subdomain, max_size=2)
     one: Tree = {
         "image": draw(image),
-        "publicUrl": draw(st.sampled_from(("http://localhost:3100", "https://paperclip.example.com/", "http://10.1.2.3:3100"))),
+        "publicUrl": draw(
+            st.sampled_from(("http://localhost:3100", "https://paperclip.example.com/", "http://10.1.2.3:3100"))
+        ),
         "resources": draw(resources),
         "secrets": draw(secrets(draw(unique(dns_subdomain, ("paperclip-db-auth",), max_size=3)), of_server=True)),
         "volumes": volumes,
@@ -204,7 +209,8 @@ def server(draw: st.DrawFn) -> Tree:
         "initContainers": [draw(container(name, mountable, probes=False)) for name in others[:before]],
         "sidecars": [draw(container(name, mountable, probes=True)) for name in others[before:]],
         "services": [
-            {"name": name, "ports": draw(ports(of_service=True)), **draw(some(loadBalancer=balancer))} for name in services
+            {"name": name, "ports": draw(ports(of_service=True)), **draw(some(loadBalancer=balancer))}
+            for name in services
         ],
     }
     return one | draw(
@@ -248,7 +254,9 @@ def database(draw: st.DrawFn) -> Tree:
         return {**one, "namespace": draw(dns_label), **draw(some(podLabels=labels))}
     one = {"kind": kind, "storage": draw(storage), "resources": draw(resources), **draw(some(database=identifier))}
     if kind == "bitnami":
-        chart_image = st.fixed_dictionaries({"repository": st.just("bitnamilegacy/postgresql"), "tag": st.just("16.2.0")})
+        chart_image = st.fixed_dictionaries(
+            {"repository": st.just("bitnamilegacy/postgresql"), "tag": st.just("16.2.0")}
+        )
         return {**one, "image": draw(chart_image), **draw(some(metricsImage=chart_image, username=identifier))}
     stored = st.fixed_dictionaries(
         {"destination": st.just("s3://backups/paperclip"), "secret": dns_subdomain},
@@ -277,7 +285,9 @@ def agents(draw: st.DrawFn, namespace: str, *, cilium: bool) -> Tree:
         },
     )
     jobs: Tree = {
-        "kinds": [{"name": name, **draw(kind)} for name in draw(unique(dns_label, ("contract",), min_size=1, max_size=2))],
+        "kinds": [
+            {"name": name, **draw(kind)} for name in draw(unique(dns_label, ("contract",), min_size=1, max_size=2))
+        ],
     }
     jobs |= draw(
         some(
@@ -309,7 +319,11 @@ def agents(draw: st.DrawFn, namespace: str, *, cilium: bool) -> Tree:
         **draw(
             some(
                 serviceAccount=dns_label,
-                workspace=some(size=size, storageClass=dns_subdomain, accessMode=st.sampled_from(("ReadWriteMany", "ReadWriteOnce"))),
+                workspace=some(
+                    size=size,
+                    storageClass=dns_subdomain,
+                    accessMode=st.sampled_from(("ReadWriteMany", "ReadWriteOnce")),
+                ),
             ),
         ),
     }
@@ -333,7 +347,9 @@ def cluster(draw: st.DrawFn) -> Tree:
             podCIDRs=st.sampled_from((["10.244.0.0/16"], ["10.42.0.0/16", "fd00:42::/56"], ["203.0.113.0/24"])),
             serviceCIDRs=st.sampled_from((["10.96.0.0/12"], ["2001:db8:1::/112"])),
             nodeCIDRs=cidrs,
-            dns=some(namespace=dns_label, podLabels=labels, nodeLocalAddress=st.sampled_from(("169.254.20.10", "fd00::10"))),
+            dns=some(
+                namespace=dns_label, podLabels=labels, nodeLocalAddress=st.sampled_from(("169.254.20.10", "fd00::10"))
+            ),
             apiServer=some(cidrs=cidrs, port=port),
             cilium=cilium,
         ),
@@ -370,8 +386,12 @@ def environments(draw: st.DrawFn) -> Tree:
         "launcher": {"enabled": draw(st.booleans())},
         **draw(
             some(
-                network=some(callers=peers, destinations=peers, loadBalancerCIDRs=cidrs, worldPorts=st.lists(port, max_size=3)),
-                secretStore=st.fixed_dictionaries({"name": dns_subdomain}, optional={"refreshInterval": st.just("1h30m")}),
+                network=some(
+                    callers=peers, destinations=peers, loadBalancerCIDRs=cidrs, worldPorts=st.lists(port, max_size=3)
+                ),
+                secretStore=st.fixed_dictionaries(
+                    {"name": dns_subdomain}, optional={"refreshInterval": st.just("1h30m")}
+                ),
             ),
         ),
     }

@@ -144,10 +144,16 @@ EDGES: dict[str, tuple[str, Any]] = {
         "server.volumes",
         [{"name": "a", "config": {"name": "paperclip-job-templates", "files": {"a": "a"}}}],
     ),
-    "claim called like the server's": ("server.volumes", [{"name": "a", "claim": {"name": "paperclip-data", "size": "1Gi"}}]),
+    "claim called like the server's": (
+        "server.volumes",
+        [{"name": "a", "claim": {"name": "paperclip-data", "size": "1Gi"}}],
+    ),
     "two agent secrets of one name": (
         "agents.secrets",
-        [{"name": "a", "entries": [{"key": "A", "remote": "A"}]}, {"name": "a", "entries": [{"key": "B", "remote": "B"}]}],
+        [
+            {"name": "a", "entries": [{"key": "A", "remote": "A"}]},
+            {"name": "a", "entries": [{"key": "B", "remote": "B"}]},
+        ],
     ),
     "secret called like the database's": (
         "database",
@@ -189,7 +195,10 @@ EDGES: dict[str, tuple[str, Any]] = {
     "job without a limit of cpu": (f"{_KIND}.resources.limits.cpu", None),
     "job that asks for more than the default limit": (
         f"{_KIND}.resources",
-        {"requests": {**_JOB_RESOURCES["requests"], "cpu": "4"}, "limits": {"memory": "1Gi", "ephemeralStorage": "2Gi"}},
+        {
+            "requests": {**_JOB_RESOURCES["requests"], "cpu": "4"},
+            "limits": {"memory": "1Gi", "ephemeralStorage": "2Gi"},
+        },
     ),
     # addresses
     "pool that runs backwards": ("cluster.cilium.pool.start", "192.168.55.255"),
