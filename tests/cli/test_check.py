@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -257,12 +258,19 @@ def test_that_kubeconform_did_not_run_is_one_line(empty, capsys, monkeypatch):
     assert "kubeconform is neither in" in capsys.readouterr().err
 
 
+def binary():
+    """The real one, from `make tools`."""
+    if not BINARY.is_file():
+        message = "NOT CHECKED: kubeconform is not installed; `make tools` installs it"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    return BINARY
+
+
 @pytest.fixture
 def kubeconform(empty):
     """The real binary, where `make tools` puts it."""
-    assert BINARY.is_file(), "run `make tools`"
     (empty / ".tools" / "bin").mkdir(parents=True)
-    shutil.copy(BINARY, empty / ".tools" / "bin" / "kubeconform")
+    shutil.copy(binary(), empty / ".tools" / "bin" / "kubeconform")
     return empty
 
 
@@ -278,7 +286,7 @@ def test_the_real_kubeconform_is_of_the_same_mind_and_says_nothing_twice(kubecon
 
 def test_the_real_kubeconform_accepts_everything_that_is_shipped(project, capsys):
     (project / ".tools" / "bin").mkdir(parents=True)
-    shutil.copy(BINARY, project / ".tools" / "bin" / "kubeconform")
+    shutil.copy(binary(), project / ".tools" / "bin" / "kubeconform")
     assert main(["check", "--kubeconform", "require"]) == 0, capsys.readouterr().err
 
 

@@ -95,3 +95,9 @@ def environment(request: pytest.FixtureRequest, cluster: Any, say: Callable[[str
     finally:
         shipped.take_down(cluster, found)
         say(f"{found.name}: taken down")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs no environment comes first: it must not meet the objects of one that stands."""
+    items.sort(key=lambda item: "environment" in getattr(item, "fixturenames", ()))

@@ -127,7 +127,8 @@ def running(state: Path, say: Say) -> Iterator[ControlPlane]:
     try:
         yield _start(tools, binaries, state, say)
     finally:
-        guard.stdin.close()  # type: ignore[union-attr]  it was opened with one
+        assert guard.stdin is not None, "it was opened with one"
+        guard.stdin.close()
         guard.wait(_STOP_SECONDS)
 
 

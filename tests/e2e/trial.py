@@ -32,8 +32,8 @@ def read(config: dict[str, Any], folder: Path) -> Environment:
     return load_environment(path).config
 
 
-def refused(cluster: Any, environment: Environment) -> str:
-    """What the API server says against the objects, their pods, and a Job from each template; "" for nothing.
+def judged(cluster: Any, environment: Environment) -> tuple[str, int]:
+    """(what the API server says against them, how many) of the objects, their pods, and a Job from each template.
 
     Raises GitopsError where we refuse to render. Nothing stays but namespaces that are on their way out.
     """
@@ -46,7 +46,9 @@ def refused(cluster: Any, environment: Environment) -> str:
     jobs = [manifest for manifest, _ in sample_jobs(rendering)]
     ground = [*_classes(environment, jobs), *(one for one in objects if one["kind"] in _GROUND)]
     try:
-        return "\n".join(_objections(cluster, ground, objects, jobs))
+        pods = [_pod(manifest, index) for index, manifest in enumerate((*objects, *jobs)) if podspec.pod_spec(manifest)]
+        said = "\n".join(_objections(cluster, ground, [*objects, *jobs], pods))
+        return said, len(objects) + len(jobs) + len(pods)
     finally:
         namespaces = (environment.namespace.name, environment.agents.namespace)
         cluster.must("delete", "--ignore-not-found", "--wait=false", "namespace", *namespaces)
@@ -60,18 +62,17 @@ def _objections(
     cluster: Any,
     ground: list[Manifest],
     objects: list[Manifest],
-    jobs: list[Manifest],
+    pods: list[Manifest],
 ) -> Iterator[str]:
     made = cluster.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", objects=ground)
     if not made.fine:
         yield made.err
     apply = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
-    tried = cluster.kubectl(*apply, objects=[*objects, *jobs])
+    tried = cluster.kubectl(*apply, objects=objects)
     if tried.fine:
         yield from _changed(objects, tried.json["items"])
     else:
         yield tried.err
-    pods = [_pod(manifest, index) for index, manifest in enumerate((*objects, *jobs)) if podspec.pod_spec(manifest)]
     admitted = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", objects=pods)
     if not admitted.fine:
         yield admitted.err

@@ -1,7 +1,7 @@
 """Configs on an edge: each sets one thing to a value that Kubernetes may refuse.
 
 The rule they are for: what we accept, a real API server accepts; what it refuses, we refuse first, with file and line.
-So each of them is either refused when it is read, or passes a server-side dry run. Imported by path, like its neighbour.
+So each of them is either refused when it is read or passes a server-side dry run. Imported by path, like its neighbour.
 """
 
 from __future__ import annotations
