@@ -72,6 +72,8 @@ def _image(text: str) -> str:
 
 def _cidr(text: str) -> str:
     network = ipaddress.ip_network(text)  # strict: host bits must be zero
+    if isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped is not None:
+        raise ValueError(f"{text!r} is an IPv4 range written as IPv6, which Kubernetes takes for IPv4; write that")
     return str(network)
 
 

@@ -27,8 +27,9 @@ NOT_WORLD_V4 = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
-# 64:ff9b::/96 and 2002::/16 embed IPv4 addresses, private ones too; fd00:ec2::254 lies in fc00::/7.
-NOT_WORLD_V6 = ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "2002::/16", "fc00::/7", "fe80::/10", "ff00::/8")
+# 64:ff9b::/96 and 2002::/16 embed IPv4 addresses, private ones too; fd00:ec2::254 lies in fc00::/7. Not ::ffff:0:0/96:
+# it never stands on a wire, and the API server reads it as an IPv4 range, which is no part of ::/0.
+NOT_WORLD_V6 = ("::/96", "64:ff9b::/96", "2002::/16", "fc00::/7", "fe80::/10", "ff00::/8")
 
 
 def pods(namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
