@@ -24,7 +24,7 @@ diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
 test: $(VENV)/.dev ## the fast suite
 	@$(BIN)/python -m pytest -n 2 -m "not e2e" $(ARGS)
 e2e: $(VENV)/.dev tools ## against a real control plane
-	@$(BIN)/python -m pytest tests/e2e -m e2e $(ARGS)
+	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(ARGS)
 bench: $(VENV)/.dev ## a table of figures and ratios
 	@$(BIN)/python bench/run.py $(ARGS)
 lint: $(VENV)/.dev ## format, lint, types, layers

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import itertools
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from charts_py.config.secrets import SecretSpec
 from charts_py.config.server import Peer, Toleration
-from charts_py.config.types import Count, DnsLabel, DnsSubdomain, Image, Labels, Model, PortNumber, Quantity
+from charts_py.config.types import (
+    Count,
+    DnsLabel,
+    DnsSubdomain,
+    Image,
+    Labels,
+    Model,
+    PortNumber,
+    Quantity,
+    unique,
+)
 from charts_py.config.workload import Amounts, Resources
+from kubekit import quantity
 
 
 class Workspace(Model):
@@ -50,14 +62,24 @@ class ContainerLimits(Model):
     default_limits: Amounts = Amounts(cpu="2", memory="4Gi", ephemeral_storage="8Gi")
     """The limits of a container that names none."""
 
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        steps = ("minimum", "default_requests", "default_limits", "maximum")
+        for resource in Amounts.model_fields:
+            named = [(step, amount) for step in steps if (amount := getattr(getattr(self, step), resource))]
+            for (lower, small), (upper, large) in itertools.pairwise(named):
+                if quantity.parse(small) > quantity.parse(large):
+                    raise ValueError(f"{resource}: {lower} ({small}) is over {upper} ({large})")
+        return self
+
 
 class Egress(Model):
     """Where agents may go: DNS and the Paperclip API always, the cluster never."""
 
     world: bool = True
     """Whether they may reach the outside world by address. With `fqdns` it must be false: rules add up."""
-    world_ports: Annotated[tuple[PortNumber, ...], Field(min_length=1)] = (443, 80, 22)
-    """TCP ports of the outside world."""
+    world_ports: Annotated[tuple[PortNumber, ...], Field(min_length=1, max_length=40)] = (443, 80, 22)
+    """TCP ports of the outside world; Cilium takes 40 in a rule."""
     fqdns: tuple[DnsSubdomain, ...] = ()
     """Names they may reach instead, for example api.anthropic.com; needs Cilium."""
     destinations: tuple[Peer, ...] = ()
@@ -124,6 +146,22 @@ class Agents(Model):
     """Where they may go."""
     jobs: Jobs
     """Their Jobs."""
+
+    @model_validator(mode="after")
+    def _jobs_fit(self) -> Self:
+        unique("secret name", [secret.name for secret in self.secrets])
+        bounds = self.container_limits
+        for kind in self.jobs.kinds:
+            for resource in Amounts.model_fields:
+                limit = getattr(kind.resources.limits, resource) or getattr(bounds.default_limits, resource)
+                request = getattr(kind.resources.requests, resource) or limit
+                found = [getattr(bounds.minimum, resource), request, limit, getattr(bounds.maximum, resource)]
+                for small, large in itertools.pairwise([amount for amount in found if amount]):
+                    if quantity.parse(small) > quantity.parse(large):
+                        raise ValueError(
+                            f"jobs.kinds: {kind.name}: {resource}: {small} is over {large}; see containerLimits"
+                        )
+        return self
 
 
 class Launcher(Model):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from charts_py.config.types import DnsLabel, DnsSubdomain, Labels, Model
+from charts_py.config.types import DnsLabel, DnsSubdomain, LabelKey, Labels, Model
 
 
 class Retry(Model):
@@ -43,7 +43,7 @@ class ArgoCd(Model):
     """How a failed sync is tried again."""
     application_prefix: Annotated[DnsLabel, Field(max_length=40)] | None = None
     """Goes before the name of each Application; needed when one Argo CD runs several environments."""
-    annotations: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[LabelKey, str] = Field(default_factory=dict)
     """Annotations of the Applications, for example for notifications."""
 
 

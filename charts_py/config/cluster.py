@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import ipaddress
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from charts_py.config.types import Address, Cidr, DnsLabel, DnsSubdomain, Labels, Model, PortNumber
 
@@ -56,6 +57,15 @@ class LoadBalancerPool(Model):
     render: bool = True
     """Whether the pool is rendered here. False: it exists already; the addresses are still checked against it."""
 
+    @model_validator(mode="after")
+    def _forward(self) -> Self:
+        first, last = ipaddress.ip_address(self.start), ipaddress.ip_address(self.stop)
+        if first.version != last.version or int(first) > int(last):
+            raise ValueError(
+                f"the pool runs from {self.start} to {self.stop}: not forwards, or from one family to the other"
+            )
+        return self
+
 
 class L2Announcement(Model):
     """Which interfaces answer ARP for the addresses."""
@@ -100,6 +110,17 @@ class Cluster(Model):
     """Where the Kubernetes API answers; only a server that launches runs may reach it."""
     cilium: Cilium | None = None
     """Set when Cilium is the network plugin; absent on a plain cluster."""
+
+    @model_validator(mode="after")
+    def _something_is_outside(self) -> Self:
+        own = [ipaddress.ip_network(cidr) for cidr in (*self.pod_cidrs, *self.service_cidrs, *self.node_cidrs)]
+        four = list(ipaddress.collapse_addresses(one for one in own if isinstance(one, ipaddress.IPv4Network)))
+        six = list(ipaddress.collapse_addresses(one for one in own if isinstance(one, ipaddress.IPv6Network)))
+        if ipaddress.IPv4Network("0.0.0.0/0") in four or ipaddress.IPv6Network("::/0") in six:
+            raise ValueError(
+                "podCIDRs, serviceCIDRs and nodeCIDRs together are every address: nothing would be outside"
+            )
+        return self
 
     @field_validator("kubernetes_version")
     @classmethod

@@ -18,6 +18,7 @@ from charts_py.config.types import (
     Model,
     PortNumber,
     Quantity,
+    ServiceName,
 )
 from charts_py.config.workload import Resources
 
@@ -51,7 +52,7 @@ class Bitnami(Model):
 
     kind: Literal["bitnami"]
     """bitnami"""
-    release: Annotated[DnsLabel, Field(max_length=52)] = "paperclip-db"
+    release: Annotated[ServiceName, Field(max_length=52)] = "paperclip-db"
     """The release name; the Service is called <release>-postgresql."""
     chart_repository: str = "registry-1.docker.io/bitnamicharts"
     """The OCI repository of the chart, without oci://, as Argo CD wants it."""
@@ -145,7 +146,7 @@ class CloudNativePg(Model):
 
     kind: Literal["cloudnative-pg"]
     """cloudnative-pg"""
-    name: Annotated[DnsLabel, Field(max_length=50)] = "paperclip-db"
+    name: Annotated[ServiceName, Field(max_length=50)] = "paperclip-db"
     """The name of the Cluster; the Service is called <name>-rw, the Secret <name>-app."""
     image: Image
     """The image of PostgreSQL, for example ghcr.io/cloudnative-pg/postgresql:17.6."""

@@ -12,7 +12,7 @@ from charts_py.config.cluster import Cluster
 from charts_py.config.database import Database
 from charts_py.config.secrets import SecretStore
 from charts_py.config.server import Network, Server
-from charts_py.config.types import DnsLabel, Model
+from charts_py.config.types import DnsLabel, Model, unique
 
 API_VERSION = "paperclip-gitops/v1"
 
@@ -22,8 +22,6 @@ class SystemNamespace(Model):
 
     name: DnsLabel = "paperclip-system"
     """Its name."""
-    pod_security: Literal["baseline", "restricted"] = "baseline"
-    """The Pod Security level. The server's image starts as root, so restricted would refuse it."""
 
 
 class Checks(Model):
@@ -77,6 +75,8 @@ class Environment(Model):
             name = f"{self.argocd.application_prefix}-{self.database.release}"
             if len(name) > 63:
                 raise ValueError(f"argocd.applicationPrefix: the name {name!r} has {len(name)} characters; at most 63")
+        if self.database.kind == "bitnami":
+            unique("secret name", [self.database.password_secret, *(secret.name for secret in self.server.secrets)])
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")

@@ -87,6 +87,8 @@ def load_fleet(path: Path, shown: str = "") -> Fleet:
     return parse(_bytes_of(path, shown), shown, Fleet)[0]
 
 
+_NOT_APPLICABLE = re.compile("[\x7f-\x9f\ufffe\uffff]")
+
 ModelT = TypeVar("ModelT", bound="BaseModel")
 
 
@@ -99,6 +101,8 @@ def parse(raw: bytes, shown: str, model: type[ModelT]) -> tuple[ModelT, Mapping[
     except YamlProblem as problem:
         where = problem.position or Position(1, 1)
         raise InvalidConfig([Problem(shown, where.line, where.column, "", problem.message, problem.remedy)]) from None
+    if refused := sorted(_not_applicable(document, shown), key=_order):
+        raise InvalidConfig(refused)
     try:
         # By alias only: a second spelling of a field would be one that editors refuse.
         data = json.dumps(document.value)
@@ -106,6 +110,22 @@ def parse(raw: bytes, shown: str, model: type[ModelT]) -> tuple[ModelT, Mapping[
     except ValidationError as error:
         found = _problems(error.errors(include_url=False), _File(shown, raw, document), model)
         raise InvalidConfig(sorted(found, key=_order)) from None
+
+
+def _not_applicable(document: Document, shown: str) -> Iterator[Problem]:
+    """Characters that an API server refuses in a server-side apply (it reads the body as YAML), or changes: U+0085."""
+    waiting: list[tuple[str, Any]] = [("", document.value)]
+    while waiting:
+        pointer, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(pointers.join(pointer, key), part) for key, child in value.items() for part in (key, child)]
+        elif isinstance(value, list):
+            waiting += [(pointers.join(pointer, index), child) for index, child in enumerate(value)]
+        elif isinstance(value, str) and (found := _NOT_APPLICABLE.search(value)):
+            position = document.positions.get(pointer) or Position(1, 1)
+            message = f"holds U+{ord(found[0]):04X}, which no server-side apply can carry"
+            field = written(pointers.split(pointer))
+            yield Problem(shown, position.line, position.column, field, message, "take the character out")
 
 
 def _bytes_of(path: Path, shown: str) -> bytes:

@@ -18,6 +18,8 @@ class SecretStore(Model):
     """The kind of the store."""
     refresh_interval: Duration = "5m"
     """How often External Secrets looks for a new value."""
+    null_byte_policy: Literal["Ignore", "Fail"] | None = None
+    """Write Ignore for External Secrets 2.3 and newer, which fills it in and so drifts; older ones do not know it."""
 
 
 class SecretEntry(Model):

@@ -15,11 +15,15 @@ from charts_py.config.types import (
     DnsLabel,
     DnsSubdomain,
     Image,
+    LabelKey,
     Labels,
+    LabelValue,
     Model,
     PortNumber,
     Quantity,
+    ServiceName,
     Url,
+    unique,
 )
 from charts_py.config.workload import (
     Container,
@@ -29,17 +33,22 @@ from charts_py.config.workload import (
     PullPolicy,
     Resources,
     Volume,
+    differ,
+    differ_in_environment,
 )
+
+DATABASE_VARIABLES = ("PG_PASSWORD", "DATABASE_URL")
+"""What the server's container is told of the database."""
 
 
 class Toleration(Model):
     """A taint that the pod bears."""
 
-    key: str
-    """The key of the taint."""
+    key: Literal[""] | LabelKey
+    """The key of the taint; empty: every taint."""
     operator: Literal["Exists", "Equal"] = "Exists"
     """Equal compares the value too. Left out in Kubernetes it means Equal with an empty value; here it means Exists."""
-    value: str | None = None
+    value: LabelValue | None = None
     """The value, with Equal."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Which effect; absent: all of them."""
@@ -48,6 +57,8 @@ class Toleration(Model):
     def _value_fits(self) -> Self:
         if (self.operator == "Equal") != (self.value is not None):
             raise ValueError("a toleration has a `value` with `operator: Equal`, and only then")
+        if not self.key and self.operator == "Equal":
+            raise ValueError("a toleration without a key bears every taint: that takes `operator: Exists`")
         return self
 
 
@@ -79,16 +90,27 @@ class ServicePort(ContainerPort):
     target: PortNumber | None = None
     """The number of the container's port; absent: the same number."""
 
+    @model_validator(mode="after")
+    def _target_exists(self) -> Self:
+        if self.target is not None and self.through is not None and self.target + self.through - self.port > 65535:
+            raise ValueError(f"port range {self.port} to {self.through} ends beyond 65535 at its target {self.target}")
+        return self
+
 
 class ExtraService(Model):
     """A further way into the server's pod, for a sidecar."""
 
-    name: DnsLabel
+    name: ServiceName
     """The name of the Service."""
     load_balancer: LoadBalancer | None = None
     """Its address outside the cluster; absent: only inside."""
     ports: Annotated[tuple[ServicePort, ...], Field(min_length=1)]
     """Its ports."""
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        differ(self.ports)
+        return self
 
 
 class Server(Model):
@@ -142,10 +164,17 @@ class Server(Model):
         volumes = [volume.name for volume in self.volumes]
         if "data" in volumes:
             raise ValueError("volume name `data` is taken by the server's own claim")
-        _unique("volume", volumes)
-        _unique("container", ["paperclip", *(c.name for c in (*self.init_containers, *self.sidecars))])
-        _unique("secret", [secret.name for secret in self.secrets])
-        _unique("service", ["paperclip", "paperclip-lb", *(service.name for service in self.services)])
+        differ_in_environment(self.environment, *DATABASE_VARIABLES)
+        unique("mount path", ["/paperclip", *(mount.path for mount in self.mounts)])
+        unique(
+            "ConfigMap",
+            ["paperclip-config", "paperclip-job-templates", *(one.config.name for one in self.volumes if one.config)],
+        )
+        unique("claim", [self.storage.name, *(one.claim.name for one in self.volumes if one.claim)])
+        unique("volume name", volumes)
+        unique("container name", ["paperclip", *(c.name for c in (*self.init_containers, *self.sidecars))])
+        unique("secret name", [secret.name for secret in self.secrets])
+        unique("service name", ["paperclip", "paperclip-lb", *(service.name for service in self.services)])
         known = {"data", *volumes}
         for mount in (*self.mounts, *(m for c in (*self.init_containers, *self.sidecars) for m in c.mounts)):
             if mount.volume not in known:
@@ -185,11 +214,3 @@ class Network(Model):
     """Whom the server may call, besides DNS, its database and the outside world."""
     world_ports: tuple[PortNumber, ...] = (443,)
     """TCP ports of the outside world that the server may use. Empty: none."""
-
-
-def _unique(what: str, names: list[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{what} name {name!r} stands twice")
-        seen.add(name)

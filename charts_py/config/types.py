@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -72,13 +73,23 @@ def _image(text: str) -> str:
 
 def _cidr(text: str) -> str:
     network = ipaddress.ip_network(text)  # strict: host bits must be zero
-    if isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped is not None:
-        raise ValueError(f"{text!r} is an IPv4 range written as IPv6, which Kubernetes takes for IPv4; write that")
+    _plain(text, network.network_address)
     return str(network)
 
 
 def _address(text: str) -> str:
-    return str(ipaddress.ip_address(text))
+    address = ipaddress.ip_address(text)
+    _plain(text, address)
+    return str(address)
+
+
+def _plain(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    if not isinstance(address, ipaddress.IPv6Address):
+        return
+    if address.ipv4_mapped is not None:
+        raise ValueError(f"{text!r} is IPv4 written as IPv6, which Kubernetes takes for IPv4; write that")
+    if address.scope_id is not None:
+        raise ValueError(f"{text!r} has a zone, which means something on one machine only; leave out what follows `%`")
 
 
 _DURATION = re.compile(r"^(\d+h)?(\d+m)?(\d+s)?$")
@@ -103,8 +114,10 @@ def _absolute(text: str) -> str:
 
 
 def _config_key(text: str) -> str:
-    if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", text) or text in (".", ".."):
-        raise ValueError(f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253")
+    if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", text) or text == "." or text.startswith(".."):
+        raise ValueError(
+            f"{text!r} is no key of a ConfigMap or Secret: letters, digits, `-`, `_`, `.`, at most 253, not `..` first",
+        )
     return text
 
 
@@ -114,6 +127,27 @@ def _port_name(text: str) -> str:
     return text
 
 
+def _service_name(text: str) -> str:
+    if problem := names.explain_service_name(text):
+        raise ValueError(f"{text!r} {problem}")
+    return text
+
+
+def _sub_path(text: str) -> str:
+    if text.startswith("/") or ".." in text.split("/"):
+        raise ValueError(f"{text!r} must be a path inside the volume: not absolute, and without `..`")
+    return text
+
+
+def unique(what: str, found: Iterable[object]) -> None:
+    """Raises ValueError for the first that stands twice."""
+    seen: set[object] = set()
+    for one in found:
+        if one in seen:
+            raise ValueError(f"{what} {one} stands twice")
+        seen.add(one)
+
+
 def _url(text: str) -> str:
     if not re.fullmatch(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[^\s]*)?", text):
         raise ValueError(f"{text!r} is no http(s) URL such as https://paperclip.example.com")
@@ -121,6 +155,8 @@ def _url(text: str) -> str:
 
 
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+ServiceName = Annotated[str, AfterValidator(_service_name)]
+SubPath = Annotated[str, AfterValidator(_sub_path)]
 DnsSubdomain = Annotated[str, AfterValidator(_dns_subdomain)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,8 +19,12 @@ from charts_py.config.types import (
     PortName,
     PortNumber,
     Quantity,
+    SubPath,
+    unique,
 )
 from kubekit import quantity
+
+_PORT_NAME = 15  # characters, RFC 6335
 
 PullPolicy = Literal["Always", "IfNotPresent"]
 
@@ -87,7 +92,7 @@ class Mount(Model):
     """The name of one of `server.volumes`, or `data` for the server's own claim."""
     path: AbsolutePath
     """Where it stands in the container."""
-    sub_path: str | None = None
+    sub_path: SubPath | None = None
     """The file or folder of the volume that is mounted; such a mount never sees later changes."""
     read_only: bool = False
     """Whether the container may write to it."""
@@ -171,6 +176,10 @@ class ContainerPort(Model):
     def _forward(self) -> Self:
         if self.through is not None and self.through < self.port:
             raise ValueError(f"port range {self.port} to {self.through} runs backwards")
+        if long := [name for name, _ in self.expand() if len(name) > _PORT_NAME]:
+            raise ValueError(
+                f"port name {long[0]!r} has {len(long[0])} characters, at most {_PORT_NAME}: shorten the name"
+            )
         return self
 
     def expand(self) -> tuple[tuple[str, int], ...]:
@@ -198,6 +207,18 @@ class Identity(Model):
     """The user id."""
     group: Count
     """The group id."""
+
+
+def differ(ports: Iterable[ContainerPort]) -> None:
+    """Raises ValueError for a name, or a number with its protocol, that stands twice."""
+    every = [(name, number, port.protocol) for port in ports for name, number in port.expand()]
+    unique("port name", [name for name, _, _ in every])
+    unique("port", [f"{number}/{protocol}" for _, number, protocol in every])
+
+
+def differ_in_environment(variables: Iterable[EnvironmentVariable], *taken: str) -> None:
+    """Raises ValueError for a name that stands twice: a server-side apply refuses it."""
+    unique("variable", [*taken, *(one.name for one in variables)])
 
 
 class Container(Model):
@@ -229,3 +250,10 @@ class Container(Model):
     """When it counts as ready."""
     liveness: TcpProbe | None = None
     """When it is restarted."""
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        differ(self.ports)
+        differ_in_environment(self.environment)
+        unique("mount path", [mount.path for mount in self.mounts])
+        return self

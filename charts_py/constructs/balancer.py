@@ -28,7 +28,8 @@ class AddressPool(Concept):
                 "apiVersion": f"cilium.io/{cilium.load_balancer_api_version}",
                 "kind": "CiliumLoadBalancerIPPool",
                 "metadata": metadata(environment, "CiliumLoadBalancerIPPool", cilium.pool.name, None, "network", KEPT),
-                "spec": {"blocks": [{"start": cilium.pool.start, "stop": cilium.pool.stop}]},
+                # The default of the definition is written out: what is stored is then what is rendered.
+                "spec": {"blocks": [{"start": cilium.pool.start, "stop": cilium.pool.stop}], "disabled": False},
             }
         if cilium.l2_announcement is not None and cilium.l2_announcement.render:
             name = cilium.l2_announcement.name

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from charts_py.config.environment import Environment
-from charts_py.config.secrets import SecretEntry, SecretSpec
+from charts_py.config.secrets import SecretEntry, SecretSpec, SecretStore
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.metadata import metadata
 from kubekit.identity import Manifest
@@ -69,7 +69,7 @@ def external_secret(
             "refreshInterval": store.refresh_interval,
             "secretStoreRef": {"name": store.name, "kind": store.kind},
             "target": target,
-            "data": _data(secret.entries),
+            "data": _data(store, secret.entries),
         },
     }
 
@@ -83,7 +83,8 @@ def _template(secret: SecretSpec) -> dict[str, Any]:
     return template
 
 
-def _data(entries: Sequence[SecretEntry]) -> list[dict[str, Any]]:
+def _data(store: SecretStore, entries: Sequence[SecretEntry]) -> list[dict[str, Any]]:
+    said = {} if store.null_byte_policy is None else {"nullBytePolicy": store.null_byte_policy}
     return [
         {
             "secretKey": entry.key,
@@ -92,6 +93,7 @@ def _data(entries: Sequence[SecretEntry]) -> list[dict[str, Any]]:
                 "conversionStrategy": "Default",
                 "decodingStrategy": "None",
                 "metadataPolicy": "None",
+                **said,
             },
         }
         for entry in entries

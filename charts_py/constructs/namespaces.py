@@ -18,8 +18,8 @@ class SystemNamespace(Concept):
 
     @staticmethod
     def objects(inputs: Inputs) -> Iterator[Manifest]:
-        settings = inputs.environment.namespace
-        yield namespace(inputs.environment, settings.name, "server", settings.pod_security)
+        # The server's image starts as root and drops to its user, which `restricted` would refuse.
+        yield namespace(inputs.environment, inputs.environment.namespace.name, "server", "baseline")
 
 
 class AgentsNamespace(Concept):

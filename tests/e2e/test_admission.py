@@ -74,7 +74,7 @@ def test_admission_changes_nothing_of_the_servers_pod_that_was_rendered(cluster,
 def test_a_pod_that_could_leave_its_node_is_refused(cluster, environment, side, spec):
     answer = try_pod(cluster, getattr(environment, side), spec)
     version = f"v{environment.config.cluster.kubernetes_version}"
-    level = "restricted" if side == "agents" else environment.config.namespace.pod_security
+    level = "restricted" if side == "agents" else "baseline"
     assert answer.code == 1
     assert f'violates PodSecurity "{level}:{version}"' in answer.err
 
