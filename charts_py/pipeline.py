@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -163,8 +162,6 @@ def _rendered(
     from charts_py.config.argocd import Fleet  # noqa: PLC0415  as above
     from charts_py.render import render, render_fleet  # noqa: PLC0415  as above
 
-    # A synth makes trees and no cycles; looking for cycles takes a tenth of its time.
-    gc.disable()
     settings = _check_settings(request)
     templates = sources.templates_folder(request.templates)
     # While one environment is judged here, the next one is with Node: each waits for the other half of the time.

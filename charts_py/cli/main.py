@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -70,5 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def program() -> int:
+    """The whole process: every verb makes trees, hardly a cycle, and ends, so looking for cycles is a tenth wasted."""
+    gc.disable()
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())
