@@ -17,6 +17,7 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml
 setup: $(VENV)/.dev ## everything for developing, from the locks
 synth: $(VENV)/.run ## environments/*.yaml to dist/
 	@$(BIN)/paperclip-gitops synth $(ARGS)
+	@$(BIN)/paperclip-gitops check
 check: $(VENV)/.run ## the policies and schemas over dist/
 	@$(BIN)/paperclip-gitops check $(ARGS)
 diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
