@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from charts_py.cli.requests import add_sources, request_of
+from charts_py.errors import UsageError
 
 if TYPE_CHECKING:
     from charts_py.cli.output import Output
@@ -55,6 +56,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from charts_py import pipeline  # noqa: PLC0415  only for the verb that runs
 
     begun = time.monotonic()
+    if arguments.stack and not arguments.stdout:
+        raise UsageError(
+            "--stack goes with --stdout: dist/ is exchanged as a whole", "add --stdout, or leave --stack out"
+        )
     request = request_of(arguments, force=arguments.force or arguments.check or arguments.stdout)
     result = pipeline.run(request)
     if blocked(result, output):
@@ -82,7 +87,6 @@ def blocked(result: Result, output: Output) -> bool:
 
 
 def _print_objects(arguments: argparse.Namespace, output: Output, result: Result) -> int:
-    from charts_py.errors import UsageError  # noqa: PLC0415  as above
     from kubekit import yamlwrite  # noqa: PLC0415  as above
 
     known = {one.stack for rendering in result.renderings for one in rendering.objects}

@@ -141,6 +141,7 @@ def test_a_finding_stops_the_synth_before_a_byte_is_written(project, capsys):
         (["--environment", "nowhere"], 2, "there is no environment 'nowhere'"),
         (["--environments", "nowhere"], 3, "nowhere: there is no such folder"),
         (["--stdout", "--stack", "nowhere"], 2, "there is no stack 'nowhere'"),
+        (["--stack", "paperclip-agents"], 2, "--stack goes with --stdout"),
         (["--stdout", "--check"], 2, "not allowed with argument"),
         (["--templates", "nowhere"], 2, "nowhere: there is no such folder"),
     ],
