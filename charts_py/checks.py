@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # Only for types: importing the renderer starts Node.
     from charts_py.config.environment import Environment
     from charts_py.images import ImageLock
-    from charts_py.render import Rendering
+    from charts_py.rendering import Rendering
 
 
 @dataclass(frozen=True)

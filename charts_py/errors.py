@@ -20,6 +20,10 @@ class GitopsError(Exception):
         self.message = message
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """An error passes from one process to another with all that it carries, whatever its own arguments are."""
+        return (_restored, (type(self), self.args, self.__dict__))
+
 
 class UsageError(GitopsError):
     exit_code = 2
@@ -35,3 +39,10 @@ class ToolMissing(GitopsError):
 
 class ClusterUnreachable(GitopsError):
     exit_code = 5
+
+
+def _restored(kind: type[GitopsError], arguments: tuple[object, ...], fields: dict[str, object]) -> GitopsError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +13,12 @@ from charts_py import sources
 from charts_py.cachedir import cache_root
 from charts_py.dist import skip
 from charts_py.dist.layout import RenderedEnvironment
-from charts_py.errors import ConfigError
 from charts_py.sources import ConfigFile
 
 if TYPE_CHECKING:
-    from charts_py.checks import CheckSettings, Judgement
-    from charts_py.config.argocd import Fleet
-    from charts_py.config.environment import Environment
-    from charts_py.config.load import Problem
-    from charts_py.images import ImageLock
-    from charts_py.render import Rendering
+    from charts_py.checks import Judgement
+    from charts_py.rendering import Rendering
     from policies.model import Finding
-    from policies.waivers import Waivers
 
 
 @dataclass(frozen=True)
@@ -114,98 +107,24 @@ def _program_hash() -> str:
 def _render(
     request: Request, stale: Sequence[ConfigFile], skipped: tuple[str, ...], digests: Mapping[str, str]
 ) -> Result:
-    with ThreadPoolExecutor(1) as background:
-        # Node takes 0.2 s to start; meanwhile the config is read here.
-        kernel: Future[None] = background.submit(_start_kernel)
-        from charts_py import images  # noqa: PLC0415  as above
-        from policies import waivers  # noqa: PLC0415  as above
+    from charts_py.worker import Worker  # noqa: PLC0415  subprocess and pickle: only when there is work
 
-        lock = images.load(request.images)
-        try:
-            known = waivers.load(request.waivers)
-        except waivers.WaiverError as error:
-            raise ConfigError(str(error), f"mend {request.waivers}") from None
-        loaded = list(_load_all(stale))
-        kernel.result()
-    return _rendered(request, loaded, lock, known, skipped, digests)
+    with Worker(request, stale, complete=request.complete and not skipped) as worker:
+        from charts_py.kernel.tree import through_cdk8s  # noqa: PLC0415  importing it starts Node
 
-
-def _start_kernel() -> None:
-    import charts_py.kernel.objects  # noqa: F401, PLC0415  importing it starts Node
-
-
-def _load_all(files: Iterable[ConfigFile]) -> Iterator[tuple[ConfigFile, Environment | Fleet]]:
-    """Every file is read before an error is raised, so that all problems are seen at once."""
-    from charts_py.config.load import InvalidConfig, load_environment, load_fleet  # noqa: PLC0415  pydantic: 0.15 s
-
-    problems: list[Problem] = []
-    loaded: list[tuple[ConfigFile, Environment | Fleet]] = []
-    for one in files:
-        try:
-            loaded.append((one, load_fleet(one.path) if one.kind == "Fleet" else load_environment(one.path).config))
-        except InvalidConfig as error:
-            problems += error.problems
-    if problems:
-        raise InvalidConfig(problems)
-    return iter(loaded)
-
-
-def _rendered(
-    request: Request,
-    loaded: Sequence[tuple[ConfigFile, Environment | Fleet]],
-    lock: ImageLock,
-    known: Waivers,
-    skipped: tuple[str, ...],
-    digests: Mapping[str, str],
-) -> Result:
-    from charts_py import checks  # noqa: PLC0415  after the kernel has started
-    from charts_py.config.argocd import Fleet  # noqa: PLC0415  as above
-    from charts_py.render import render, render_fleet  # noqa: PLC0415  as above
-
-    settings = _check_settings(request)
-    templates = sources.templates_folder(request.templates)
-    # While one environment is judged here, the next one is with Node: each waits for the other half of the time.
-    with ThreadPoolExecutor(1) as background:
-        waiting: list[Future[tuple[RenderedEnvironment, Judgement, Rendering]]] = []
-        for one, model in loaded:
-            config = None if isinstance(model, Fleet) else model
-            rendering = render_fleet(model) if isinstance(model, Fleet) else render(model, lock, templates)
-            waiting.append(background.submit(_finished, one, rendering, config, lock, known, templates, settings))
-        done = [future.result() for future in waiting]
-    findings = checks.waive(
-        [finding for _, judgement, _ in done for finding in judgement.findings],
-        known,
-        request.today,
-        complete=request.complete and not skipped,
+        finished, renderings = [], []
+        for _ in stale:
+            finished.append(worker.next())
+            renderings.append(through_cdk8s(finished[-1].rendering))
+        findings = worker.next()
+    return Result(
+        tuple(one.published for one in finished),
+        skipped,
+        tuple(findings),
+        tuple(one.judgement for one in finished),
+        tuple(renderings),
+        digests,
     )
-    published, judgements, renderings = zip(*done, strict=True)
-    return Result(tuple(published), skipped, tuple(findings), tuple(judgements), tuple(renderings), digests)
-
-
-def _finished(
-    one: ConfigFile,
-    rendering: Rendering,
-    config: Environment | None,
-    lock: ImageLock,
-    known: Waivers,
-    templates: Path,
-    settings: CheckSettings,
-) -> tuple[RenderedEnvironment, Judgement, Rendering]:
-    from charts_py import checks  # noqa: PLC0415  after the kernel has started
-    from charts_py.dist import provenance  # noqa: PLC0415  as above
-
-    judgement = checks.judge(rendering, config, lock, settings)
-    inputs = sources.provenance_inputs(one.sha256, lock.sha256, known.sha256, sources.folder_hash(templates))
-    tools = provenance.tools(config.cluster.kubernetes_version if config else "")
-    return RenderedEnvironment(rendering.name, rendering.all_files(), inputs, tools), judgement, rendering
-
-
-def _check_settings(request: Request) -> CheckSettings:
-    from charts_py.checks import CheckSettings  # noqa: PLC0415  as above
-    from policies.schemas.crds import CrdSchemas  # noqa: PLC0415  as above
-
-    folders = CrdSchemas(schema_folders(request))
-    return CheckSettings(folders, request.require_schemas, cache_root() / "kubernetes", request.today)
 
 
 def schema_folders(request: Request) -> tuple[Path, ...]:

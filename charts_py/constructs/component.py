@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from charts_py.config.environment import Environment
 from charts_py.images import ImageLock
-from charts_py.kernel.objects import Component, Construct
 from kubekit.identity import Manifest
 from kubekit.jobtemplate import JobTemplate
 
@@ -29,14 +28,14 @@ class Inputs:
         return self._objects[concept]
 
 
-class Concept(Component):
-    """A construct whose objects are a pure function of the inputs; subclasses say which."""
+class Concept:
+    """What one construct stands for: its objects are a pure function of the inputs. Subclasses say which.
+
+    The construct itself is made by charts_py.kernel.tree, so that what only looks at objects need not start Node.
+    """
 
     concept: ClassVar[str]
     """The name in the tree; the path of an object is <stack>/<concept>/<kind>-<name>."""
-
-    def __init__(self, scope: Construct, inputs: Inputs) -> None:
-        super().__init__(scope, self.concept, inputs.objects_of(type(self)))
 
     @staticmethod
     def objects(inputs: Inputs) -> Iterator[Manifest]:  # noqa: ARG004  what subclasses take

@@ -7,7 +7,7 @@ import pytest
 from charts_py.checks import CheckSettings, judge
 from charts_py.cli.main import main
 from charts_py.images import ImageLock
-from charts_py.render import RenderedObject, Rendering
+from charts_py.rendering import RenderedObject, Rendering
 from policies.run import run
 from policies.world import World
 

@@ -1,0 +1,59 @@
+"""What a rendered environment is. No pydantic, no cdk8s: both processes of a synth hold these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from charts_py.errors import GitopsError
+from kubekit import yamlwrite
+from kubekit.identity import Manifest, ObjectId
+
+if TYPE_CHECKING:
+    from kubekit.jobtemplate import JobTemplate
+
+
+@dataclass(frozen=True)
+class RenderedObject:
+    """One object, the stack it is synced with and the path of the construct that made it."""
+
+    stack: str
+    construct: str
+    manifest: Manifest
+
+    @property
+    def id(self) -> ObjectId:
+        return ObjectId.of(self.manifest)
+
+    @property
+    def path(self) -> str:
+        """Relative to the environment's folder in dist."""
+        return f"{self.stack}/{self.id.file_name}"
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """All of one environment. `files` are what is no object: path relative to the environment's folder → bytes."""
+
+    name: str
+    objects: tuple[RenderedObject, ...]
+    job_templates: tuple[JobTemplate, ...]
+    files: Mapping[str, bytes]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The YAML of each object."""
+        return tuple(yamlwrite.dump(rendered.manifest) for rendered in self.objects)
+
+    def all_files(self) -> dict[str, bytes]:
+        """Every file of the environment, objects included. Raises GitopsError if two objects need one file."""
+        result = dict(self.files)
+        for rendered, text in zip(self.objects, self.texts, strict=True):
+            if rendered.path in result:
+                raise GitopsError(
+                    f"{rendered.id}: another object of this stack has the file {rendered.path}", "rename one"
+                )
+            result[rendered.path] = text.encode()
+        return result
