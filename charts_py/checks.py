@@ -104,11 +104,6 @@ def waive(
     return result if complete else [one for one in result if "covers nothing" not in one.message]
 
 
-def open_errors(findings: Iterable[Finding]) -> list[Finding]:
-    """What stops a synth."""
-    return [one for one in findings if not one.waived and one.severity is Severity.ERROR]
-
-
 def summary(findings: Iterable[Finding]) -> dict[str, int]:
     """Counts by severity, and of the waived."""
     counts = Counter("waived" if one.waived else str(one.severity) for one in findings)

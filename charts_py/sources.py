@@ -6,11 +6,11 @@ Only the standard library, and little of it: this is what runs when nothing has 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from charts_py.cachedir import cache_root
@@ -19,7 +19,6 @@ from charts_py.errors import ConfigError, UsageError
 _KIND = re.compile(rb"^kind:\s*[\"']?([A-Za-z]+)", re.MULTILINE)
 _NAME = re.compile(rb"^name:\s*[\"']?([A-Za-z0-9.-]+)", re.MULTILINE)
 _PACKAGES = ("charts_py", "kubekit", "policies")
-_LIBRARIES = ("cdk8s", "constructs", "jinja2", "kubernetes-validate")
 
 
 @dataclass(frozen=True)
@@ -92,15 +91,14 @@ def folder_hash(folder: Path) -> str:
 
 
 def program_hash() -> str:
-    """A hash over our own sources and the versions of the libraries that decide the bytes."""
+    """A hash over our own sources and the versions of the libraries."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parent.parent
     for package in _PACKAGES:
         for path in sorted(_sources(str(root / package))):
             with open(path, "rb") as file:  # noqa: PTH123  a hundred files in 5 ms
                 digest.update(path.encode() + file.read())
-    for library in _LIBRARIES:
-        digest.update(f"{library}={_version(library)}".encode())
+    digest.update("\n".join(_installed()).encode())
     return digest.hexdigest()
 
 
@@ -113,11 +111,12 @@ def _sources(folder: str) -> Iterator[str]:
                 yield entry.path
 
 
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
+def _installed() -> list[str]:
+    """The packages beside cdk8s with their versions. By the names of folders: importlib.metadata takes 13 ms."""
+    spec = importlib.util.find_spec("cdk8s")
+    if spec is None or spec.origin is None:
+        return []  # the kernel says what is missing
+    return sorted(path.name for path in Path(spec.origin).parents[1].iterdir() if path.suffix == ".dist-info")
 
 
 def templates_folder(given: Path | None) -> Path:

@@ -55,6 +55,11 @@ class Finding:
     waived: str = ""
 
     @property
+    def stops(self) -> bool:
+        """Whether nothing may be written: an error that no waiver covers."""
+        return not self.waived and self.severity is Severity.ERROR
+
+    @property
     def fingerprint(self) -> str:
         """Stays the same while the finding does: 16 hex digits over policy, object, pointer and message."""
         identity = self.object.identity if self.object else ("", "", "", "")

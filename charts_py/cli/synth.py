@@ -75,11 +75,10 @@ def blocked(result: Result, output: Output) -> bool:
     """Shows what was found; True if it stops the synth."""
     if not result.findings and not result.judgements:
         return False
-    from charts_py.checks import open_errors  # noqa: PLC0415  as above
     from charts_py.cli.findings import show  # noqa: PLC0415  as above
 
     show(result.findings, output)
-    stopping = open_errors(result.findings)
+    stopping = [one for one in result.findings if one.stops]
     if stopping:
         output.note(f"{len(stopping)} error{'s' if len(stopping) != 1 else ''}: nothing was written", "error")
         output.data({"apiVersion": "paperclip-gitops/v1", "kind": "Synth", "written": [], "errors": len(stopping)})
