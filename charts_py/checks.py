@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from charts_py.rendering import Judgement, Rendering
 from kubekit import yamlread
 from kubekit.identity import Manifest, ObjectId
 from policies import waivers
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     # Only for types: importing the renderer starts Node.
     from charts_py.config.environment import Environment
     from charts_py.images import ImageLock
-    from charts_py.rendering import Rendering
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,6 @@ class CheckSettings:
     def none(cls) -> CheckSettings:
         """Built-in kinds only, nothing kept, and no waiver alive."""
         return cls(CrdSchemas(()), require_schemas=False, cache=None, today=datetime.date.max)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Of one environment: findings without waivers, and how many objects of which kind no schema has judged."""
-
-    findings: tuple[Finding, ...]
-    checked: int
-    unchecked: Mapping[str, int]
 
 
 def judge(

@@ -16,8 +16,7 @@ from charts_py.dist.layout import RenderedEnvironment
 from charts_py.sources import ConfigFile
 
 if TYPE_CHECKING:
-    from charts_py.checks import Judgement
-    from charts_py.rendering import Rendering
+    from charts_py.rendering import Judgement, Rendering
     from policies.model import Finding
 
 

@@ -13,6 +13,7 @@ from kubekit.identity import Manifest, ObjectId
 
 if TYPE_CHECKING:
     from kubekit.jobtemplate import JobTemplate
+    from policies.model import Finding
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,12 @@ class Rendering:
                 )
             result[rendered.path] = text.encode()
         return result
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of one environment: findings without waivers, and how many objects of which kind no schema has judged."""
+
+    findings: tuple[Finding, ...]
+    checked: int
+    unchecked: Mapping[str, int]

@@ -21,11 +21,11 @@ from charts_py import sources
 from charts_py.cachedir import cache_root
 from charts_py.dist.layout import RenderedEnvironment
 from charts_py.errors import ConfigError, GitopsError
-from charts_py.rendering import Rendering
+from charts_py.rendering import Judgement, Rendering
 from charts_py.sources import ConfigFile
 
 if TYPE_CHECKING:
-    from charts_py.checks import CheckSettings, Judgement
+    from charts_py.checks import CheckSettings
     from charts_py.config.argocd import Fleet
     from charts_py.config.environment import Environment
     from charts_py.config.load import Problem
