@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 help: ## what can be made
-	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	@sh scripts/setup.sh $(VENV) requirements.lock $@
