@@ -48,15 +48,17 @@ class Worker:
     """The second process, as the first one sees it."""
 
     def __init__(self, request: Request, files: Sequence[ConfigFile], *, complete: bool) -> None:
-        # Not -m: what is pickled must not belong to __main__.
-        command = [sys.executable, "-c", "from charts_py.worker import main; main()"]
+        # Not -m: what is pickled must not belong to __main__. -P: a yaml.py in the user's folder is not our yaml.
+        code = "import sys; sys.path.append(sys.argv[1]); from charts_py.worker import main; main()"
+        command = [sys.executable, "-P", "-c", code, str(Path(__file__).resolve().parents[1])]
         # On Linux a pipe takes 1 MiB, a few environments, so that neither process waits for the other all the time.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=1 << 20)
         self._order = (request, tuple(files), complete)
 
     def __enter__(self) -> Self:
         assert self._process.stdin is not None  # noqa: S101  PIPE was asked for
-        with self._process.stdin as pipe:
+        # One that has died already is told by `next`, not by the pipe: a broken pipe means to main that a reader left.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pickle.dump(self._order, pipe)
         return self
 
@@ -73,7 +75,7 @@ class Worker:
         """The next answer: a Finished for each file, then the list of findings. Raises what the worker raised."""
         try:
             answer = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # noqa: S301  our own process
-        except EOFError:
+        except (EOFError, pickle.UnpicklingError):
             code = self._process.wait()
             raise GitopsError(f"the process that checks ended with {code}", "its own words stand above") from None
         if isinstance(answer, GitopsError):

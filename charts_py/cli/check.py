@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from charts_py.cli.requests import add_configs, add_format, add_schemas
 from charts_py.errors import ConfigError, ToolMissing, UsageError
 from kubekit import pointers
 from kubekit.identity import ObjectId
@@ -74,26 +75,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="folders, files, or - for stdin (default: dist)")
     parser.add_argument("--kubernetes-version", metavar="V", help="judge by this version, not by the config's")
-    parser.add_argument(
-        "--crd-schemas",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="schemas of custom resources (repeatable)",
-    )
-    parser.add_argument(
-        "--require-schemas", action="store_true", help="an object without a schema is an error, declared or not"
-    )
+    add_schemas(parser)
     parser.add_argument(
         "--kubeconform", choices=("auto", "require", "off"), default="auto", help="auto: if it is installed"
     )
     parser.add_argument("--fail-on", choices=("error", "warning"), default="error", help="what ends with 1")
-    parser.add_argument("--waivers", type=Path, default=Path("waivers.yaml"), metavar="FILE", help="the waivers")
-    parser.add_argument(
-        "--environments", type=Path, default=Path("environments"), metavar="DIR", help="the config files"
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to answer")
+    add_configs(parser)
+    add_format(parser)
     parser.set_defaults(run=run)
 
 

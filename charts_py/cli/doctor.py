@@ -11,9 +11,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from charts_py.cli.requests import add_format, add_schemas
 
 if TYPE_CHECKING:
     from charts_py.cli.output import Output
@@ -68,15 +69,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--dist", type=Path, default=Path("dist"), metavar="DIR", help="the rendered state")
-    parser.add_argument(
-        "--crd-schemas",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="schemas of custom resources (repeatable)",
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to answer")
+    add_schemas(parser, judges=False)
+    add_format(parser)
     parser.set_defaults(run=run)
 
 
@@ -156,6 +150,8 @@ def _node() -> Thing:
 
 
 def _library(name: str, span: tuple[str, str]) -> Thing:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  13 ms that synth need not spend
+
     try:
         found = version(name)
     except PackageNotFoundError:

@@ -24,10 +24,7 @@ BYTES = bytes(range(256))
 def shell(request: pytest.FixtureRequest) -> list[str]:
     command = SHELLS[request.param]
     if shutil.which(command[0]) is None:
-        message = f"{command[0]} is not installed: entry.sh is not tested with it; apt-get install {command[0]}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+        pytest.skip(f"{command[0]} is not installed: entry.sh is not tested with it; apt-get install {command[0]}")
     return command
 
 

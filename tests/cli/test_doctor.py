@@ -77,7 +77,7 @@ def test_typeguard_must_be_the_one_that_jsii_pins(found, state, monkeypatch):
             raise PackageNotFoundError
         return found
 
-    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr("importlib.metadata.version", version)
     thing = doctor._library("typeguard", doctor._WITH_CDK8S["typeguard"])
     assert (thing.state, thing.needed) == (state, True)
     assert bool(thing.remedy) == (state != "ok")
