@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from charts_py.known import facts
 from charts_py.rendering import Judgement, Rendering
 from kubekit import yamlread
 from kubekit.identity import Manifest, ObjectId
@@ -18,7 +19,7 @@ from policies.registry import all_policies
 from policies.run import ordered, run
 from policies.schemas import check as schemas
 from policies.schemas.crds import CrdSchemas
-from policies.world import Facts, World
+from policies.world import World
 
 if TYPE_CHECKING:
     # Only for types: importing the renderer starts Node.
@@ -49,7 +50,7 @@ def judge(
         (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct)) for one in rendering.objects
     ]
     jobs = list(sample_jobs(rendering))
-    findings = run(World([*placed, *jobs], facts(environment)))
+    findings = run(World([*placed, *jobs], facts(environment, images)))
     report = schemas.check(
         [*placed, *jobs],
         kubernetes_version=environment.cluster.kubernetes_version if environment else "1.35",
@@ -74,17 +75,6 @@ def sample_jobs(rendering: Rendering) -> Iterator[tuple[Manifest, Source]]:
         job = template.fill({name: values[name] for name in values if name not in {"image", "resources"}})
         job["metadata"]["name"] = template.name
         yield job, place
-
-
-def facts(environment: Environment | None) -> Facts:
-    """What the policies must know of the cluster."""
-    if environment is None:
-        return Facts()
-    cluster = environment.cluster
-    pools: tuple[tuple[str, str], ...] = ()
-    if cluster.cilium is not None and cluster.cilium.pool is not None and not cluster.cilium.pool.render:
-        pools = ((cluster.cilium.pool.start, cluster.cilium.pool.stop),)
-    return Facts({one.name: frozenset(one.access_modes) for one in cluster.storage_classes}, pools)
 
 
 def waive(

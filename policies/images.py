@@ -32,10 +32,10 @@ def image_digest(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001
         try:
             ref = imageref.parse(image)
         except imageref.ImageRefError as error:
-            yield pointer, str(error)
+            yield Fault(pointer, str(error))
             continue
         if not ref.digest:
-            yield pointer, f"{image} has no digest, and must end in @sha256:..."
+            yield Fault(pointer, f"{image} has no digest, and must end in @sha256:...")
 
 
 @policy(
@@ -53,4 +53,4 @@ def image_no_floating_tag(entry: Entry, world: World) -> Iterator[Fault]:  # noq
         except imageref.ImageRefError:
             continue  # image-digest says so
         if not ref.digest and ref.tag in ("", "latest"):
-            yield pointer, f"{image} follows `latest`, and must name a version"
+            yield Fault(pointer, f"{image} follows `latest`, and must name a version")

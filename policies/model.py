@@ -6,22 +6,47 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kubekit.identity import ObjectId
 
 if TYPE_CHECKING:
+    from policies.cel import Cel
+    from policies.facts import Facts
     from policies.world import Entry, World
-
-Fault: TypeAlias = tuple[str, str]
-"""(JSON pointer, message: what it is and what it must be)"""
-Check: TypeAlias = "Callable[[Entry, World], Iterator[Fault]]"
 
 
 class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     INFO = "info"
+
+
+class Scope(StrEnum):
+    """What a policy must see to judge an object."""
+
+    OBJECT = "object"
+    """The object alone: such policies also judge each Job before it is created."""
+    SET = "set"
+    """The object and the whole set around it."""
+    DOCUMENT = "document"
+    """The file it stands in, or the way it got there: found by a check outside the policies."""
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong in an object.
+
+    `pointer` is a JSON pointer to the culprit, "" for the whole object; `message` says what is and what must be.
+    `severity` and `remedy` replace those of the policy where they are set.
+    """
+
+    pointer: str
+    message: str
+    severity: Severity | None = None
+    remedy: str = ""
+
+
+Check: TypeAlias = "Callable[[Entry, World], Iterator[Fault]]"
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,7 @@ class Finding:
     """One thing that is wrong: what, where, and how to mend it.
 
     `pointer` is a JSON pointer (RFC 6901) into the object, "" for the whole of it. `waived` holds the reason of the
-    waiver that covers the finding, "" where none does.
+    waiver that covers the finding, "" where none does. `container` is the name of the container that it is about.
     """
 
     policy: str
@@ -53,6 +78,7 @@ class Finding:
     remedy: str = ""
     source: Source | None = None
     waived: str = ""
+    container: str = ""
 
     @property
     def stops(self) -> bool:
@@ -74,15 +100,22 @@ class Finding:
 class Policy:
     """A rule: a small pure function and what people need to know of it.
 
-    `kinds` are those it looks at; empty: all. The function takes (entry, world) and yields (pointer, message) of each
-    fault; `remedy` says how to mend them all.
+    `kinds` are those it looks at; empty: all. The function takes (entry, world) and yields a Fault for each thing that
+    is wrong; `remedy` says how to mend them all. `check` is None for a policy of scope document. `since` is the minor
+    version of Kubernetes from which on it holds, "" for all. `cel` says the same to the API server: an expression, or
+    a function that makes it from the facts (None where they do not suffice).
     """
 
     id: str
     title: str
     severity: Severity
+    scope: Scope
+    family: str
     kinds: frozenset[str]
     rationale: str
     remedy: str
+    links: tuple[str, ...]
     waivable: bool
-    check: Check
+    since: str
+    check: Check | None
+    cel: Cel | Callable[[Facts], Cel | None] | None

@@ -39,7 +39,7 @@ def probe_port_exists(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: A
                 target = probe.get(action)
                 if isinstance(target, Mapping) and target.get("port") not in known:
                     shown = ", ".join(sorted(str(port) for port in known if port is not None)) or "none"
-                    yield (
+                    yield Fault(
                         f"{container.pointer}/{name}/{action}/port",
                         f"container {container.name!r} has no port {target.get('port')!r} (it has {shown})",
                     )
@@ -69,7 +69,7 @@ def paperclip_tcp_probes(entry: Entry, world: World) -> Iterator[Fault]:  # noqa
                     if not isinstance(probe, Mapping)
                     else next((key for key in probe if key in {*_ACTIONS, "exec"}), "empty")
                 )
-                yield (
+                yield Fault(
                     f"{container.pointer}/{name}",
                     f'container "paperclip" {name} must be tcpSocket on port "http" (is {found})',
                 )

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from policies.model import Check, Policy, Severity
+from policies.model import Check, Policy, Scope, Severity
+
+if TYPE_CHECKING:
+    from policies.cel import Cel
+    from policies.facts import Facts
 
 _POLICIES: dict[str, Policy] = {}
+FAMILIES = (
+    "names",
+    "workloads",
+    "probes",
+    "images",
+    "podsecurity",
+    "storage",
+    "references",
+    "rbac",
+    "network",
+    "services",
+    "jobs",
+    "admission",
+    "documents",
+)
 
 
 def policy(
@@ -16,22 +37,54 @@ def policy(
     rationale: str,
     remedy: str,
     severity: Severity = Severity.ERROR,
+    scope: Scope = Scope.OBJECT,
     kinds: Iterable[str] = (),
+    links: Iterable[str] = (),
     waivable: bool = True,
+    since: str = "",
+    cel: Cel | Callable[[Facts], Cel | None] | None = None,
 ) -> Callable[[Check], Check]:
     """Makes a policy of the decorated function."""
 
     def register(check: Check) -> Check:
-        if policy_id in _POLICIES:
-            raise ValueError(f"two policies are called {policy_id}")
-        _POLICIES[policy_id] = Policy(policy_id, title, severity, frozenset(kinds), rationale, remedy, waivable, check)
+        family = check.__module__.split(".")[1]
+        add(
+            Policy(
+                policy_id,
+                title,
+                severity,
+                scope,
+                family,
+                frozenset(kinds),
+                rationale,
+                remedy,
+                tuple(links),
+                waivable,
+                since,
+                check,
+                cel,
+            )  # fmt: skip
+        )
         return check
 
     return register
 
 
+def add(one: Policy) -> None:
+    """For policies without a function: those that a check of documents finds."""
+    if one.id in _POLICIES:
+        raise ValueError(f"two policies are called {one.id}")
+    _POLICIES[one.id] = one
+
+
 def all_policies() -> tuple[Policy, ...]:
     """Every policy, by id."""
-    from policies import images, metadata, probes, services, storage  # noqa: F401, PLC0415  they register themselves
+    known = by_id()
+    return tuple(known[policy_id] for policy_id in sorted(known))
 
-    return tuple(_POLICIES[policy_id] for policy_id in sorted(_POLICIES))
+
+def by_id() -> Mapping[str, Policy]:
+    """Every policy under its id."""
+    for family in FAMILIES:
+        importlib.import_module(f"policies.{family}")
+    return _POLICIES

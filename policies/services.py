@@ -40,11 +40,11 @@ def lb_ip_in_pool(entry: Entry, world: World) -> Iterator[Fault]:
         try:
             address = _ADDRESS(text)
         except ValueError:
-            yield _POINTER, f"{text!r} is no IP address"
+            yield Fault(_POINTER, f"{text!r} is no IP address")
             continue
         if not any(_within(address, first, last) for first, last in pools):
             known = ", ".join(f"{first} to {last}" for first, last in pools) or "there is no pool"
-            yield _POINTER, f"{text} lies in no address pool ({known})"
+            yield Fault(_POINTER, f"{text} lies in no address pool ({known})")
 
 
 @policy(
@@ -61,7 +61,7 @@ def lb_ip_unique(entry: Entry, world: World) -> Iterator[Fault]:
             if other is entry:
                 break
             if text in _requested(other) and (not mine or mine != _annotation(other, labels.SHARING_KEY)):
-                yield _POINTER, f"{text} is also asked for by {other.id}"
+                yield Fault(_POINTER, f"{text} is also asked for by {other.id}")
 
 
 def _rendered_pools(world: World) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ def pvc_storageclass(entry: Entry, world: World) -> Iterator[Fault]:
     if not isinstance(name, str):
         return
     if name not in classes:
-        yield (
+        yield Fault(
             "/spec/storageClassName",
             f"class {name!r} is not among cluster.storageClasses: {', '.join(sorted(classes))}",
         )
@@ -34,4 +34,4 @@ def pvc_storageclass(entry: Entry, world: World) -> Iterator[Fault]:
     for index, mode in enumerate(modes if isinstance(modes, list) else ()):
         if str(mode) not in classes[name]:
             can = ", ".join(sorted(classes[name]))
-            yield f"/spec/accessModes/{index}", f"class {name!r} supports {can}, and the claim wants {mode}"
+            yield Fault(f"/spec/accessModes/{index}", f"class {name!r} supports {can}, and the claim wants {mode}")

@@ -149,8 +149,8 @@ def _kubeconform(mode: str) -> Path | None:
 
 def judge(batch: Batch, rules: Rules) -> list[Finding]:
     """All findings of a batch, each with the line it is about. Raises UsageError, ToolMissing."""
-    from charts_py.checks import facts  # noqa: PLC0415  as above
     from charts_py.config.cluster import Cluster  # noqa: PLC0415  as above
+    from charts_py.known import facts  # noqa: PLC0415  as above
     from policies.run import run as run_policies  # noqa: PLC0415  as above
     from policies.schemas import check, kubeconform, versions  # noqa: PLC0415  as above
     from policies.world import World  # noqa: PLC0415  as above

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from charts_py.config.agents import Agents, Launcher
 from charts_py.config.argocd import ArgoCd
@@ -13,8 +13,17 @@ from charts_py.config.database import Database
 from charts_py.config.secrets import SecretStore
 from charts_py.config.server import Network, Server
 from charts_py.config.types import DnsLabel, Model, unique
+from policies.facts import external_of
 
 API_VERSION = "paperclip-gitops/v1"
+
+
+def _external(text: str) -> str:
+    external_of(text)
+    return text
+
+
+External = Annotated[str, AfterValidator(_external)]
 
 
 class SystemNamespace(Model):
@@ -29,6 +38,12 @@ class Checks(Model):
 
     unchecked_kinds: tuple[str, ...] = ()
     """Kinds, written group/Kind, that may pass where no schema of them is on the machine (`schemas pull` gets them)."""
+    externals: tuple[External, ...] = ()
+    """Objects that are made elsewhere, written Kind/namespace/name or Kind/name; `:a,b` at the end names keys."""
+    registries: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """What images must begin with, for example ghcr.io/paperclipai. Empty: any registry."""
+    private_registries: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """The same, of images that only a pull secret gets."""
 
 
 class Environment(Model):

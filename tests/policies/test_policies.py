@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.facts import Facts
 from policies.registry import all_policies
 from policies.run import run
-from policies.world import Facts, World
+from policies.world import World
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -48,7 +49,7 @@ def balancer(name, address, key=None):
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"type": "LoadBalancer"}}
 
 
-FACTS = Facts({"fast": frozenset({"ReadWriteOnce"})}, (("10.0.0.10", "10.0.0.20"),))
+FACTS = Facts(storage_classes={"fast": frozenset({"ReadWriteOnce"})}, address_pools=(("10.0.0.10", "10.0.0.20"),))
 
 
 def found(*manifests, facts=FACTS):

@@ -39,7 +39,7 @@ def name_dns_label(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG0
         return
     explain = names.explain_dns_subdomain if entry.id.kind in _SUBDOMAIN_KINDS else names.explain_dns_label
     if problem := explain(name):
-        yield "/metadata/name", f"name {name!r} {problem}"
+        yield Fault("/metadata/name", f"name {name!r} {problem}")
 
 
 @policy(
@@ -53,11 +53,11 @@ def label_syntax(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001
     for pointer, labels in _label_maps(entry.manifest):
         for key, value in labels.items():
             if problem := names.explain_label_key(str(key)):
-                yield pointers.join(pointer, str(key)), f"label key {key!r} {problem}"
+                yield Fault(pointers.join(pointer, str(key)), f"label key {key!r} {problem}")
             if not isinstance(value, str):
-                yield pointers.join(pointer, str(key)), f"label value must be text, and is {value!r}"
+                yield Fault(pointers.join(pointer, str(key)), f"label value must be text, and is {value!r}")
             elif problem := names.explain_label_value(value):
-                yield pointers.join(pointer, str(key)), f"label value {value!r} {problem}"
+                yield Fault(pointers.join(pointer, str(key)), f"label value {value!r} {problem}")
 
 
 def _label_maps(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -102,4 +102,4 @@ def unique_identity(entry: Entry, world: World) -> Iterator[Fault]:
     same = world.by_identity[entry.id.identity]
     if len(same) > 1 and same[0] is not entry:
         first = f" (first: {same[0].source})" if same[0].source else ""
-        yield "", f"{entry.id} stands {len(same)} times in this set{first}"
+        yield Fault("", f"{entry.id} stands {len(same)} times in this set{first}")

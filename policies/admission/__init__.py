@@ -1,0 +1,1 @@
+"""Admission: what the API server would say to a pod, by the quotas and limits of its namespace."""

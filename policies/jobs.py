@@ -1,0 +1,1 @@
+"""Jobs: an agent run is started once, ends, is cleaned up, and can be found again."""

@@ -1,0 +1,1 @@
+"""The network: who can reach whom, and what must never be reached."""

@@ -1,0 +1,1 @@
+"""Rights: an account may do what it needs and no more."""

@@ -1,0 +1,1 @@
+"""References: what a pod names must be there, with the key that it asks for."""

@@ -1,0 +1,1 @@
+"""Reports: findings as the tools of others read them. Pure: findings in, text out."""

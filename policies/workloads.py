@@ -1,0 +1,1 @@
+"""Workloads: what restarts, deadlocks or starves a pod."""
