@@ -159,7 +159,7 @@ def _external(value: Any) -> External:
 
 
 def external_of(text: str) -> External:
-    """ "Kind/namespace/name" or "Kind/name"; ":a,b" at its end names keys. Raises ValueError."""
+    """From Kind/namespace/name or Kind/name; `:a,b` at the end names keys. Raises ValueError."""
     place, _, keys = text.partition(":")
     parts = place.split("/")
     if len(parts) not in (2, 3) or not all(parts):

@@ -30,7 +30,7 @@ FAMILIES = (
 )
 
 
-def policy(
+def policy(  # noqa: PLR0913  each is a field of Policy
     policy_id: str,
     *,
     title: str,
@@ -63,7 +63,7 @@ def policy(
                 since,
                 check,
                 cel,
-            )  # fmt: skip
+            )
         )
         return check
 
