@@ -28,6 +28,8 @@ e2e: $(VENV)/.dev tools ## against a real control plane
 	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(ARGS)
 bench: $(VENV)/.dev ## a table of figures and ratios
 	@$(BIN)/python bench/run.py $(ARGS)
+	@$(BIN)/python bench/linters.py $(ARGS)
+	@$(BIN)/python bench/planted.py
 lint: $(VENV)/.dev ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-cache
 tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin

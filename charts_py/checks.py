@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from charts_py import samples
+from charts_py.judging import Schemas, judged
 from charts_py.known import facts
 from charts_py.rendering import Judgement, Rendering
 from kubekit import yamlread
 from kubekit.identity import Manifest, ObjectId
-from policies import waivers
 from policies.model import Finding, Severity, Source
 from policies.registry import all_policies
-from policies.run import ordered, run
-from policies.schemas import check as schemas
+from policies.run import ordered
 from policies.schemas.crds import CrdSchemas
-from policies.world import World
 
 if TYPE_CHECKING:
     # Only for types: importing the renderer starts Node.
@@ -49,46 +47,15 @@ def judge(
     placed = [
         (one.manifest, Source(f"{rendering.name}/{one.path}", construct=one.construct)) for one in rendering.objects
     ]
-    jobs = list(sample_jobs(rendering))
-    findings = run(World([*placed, *jobs], facts(environment, images)))
-    report = schemas.check(
-        [*placed, *jobs],
-        kubernetes_version=environment.cluster.kubernetes_version if environment else "1.35",
-        crds=settings.crds,
-        declared_unchecked=frozenset(
-            environment.checks.unchecked_kinds if environment else ("argoproj.io/ApplicationSet",)
-        ),
-        require_all=settings.require_schemas,
-        cache=settings.cache,
-    )
-    findings = [*findings, *report.findings, *_unread(placed, rendering.texts)]
+    jobs = list(samples.sample_jobs(rendering.job_templates, rendering.name))
+    unchecked = environment.checks.unchecked_kinds if environment else ("argoproj.io/ApplicationSet",)
+    by = Schemas(settings.crds, frozenset(unchecked), settings.require_schemas, settings.cache)
+    declared_in = Source(f"{rendering.name}: checks.externals")
+    findings, coverage = judged(placed, jobs, facts(environment, images), by, declared_in)
+    findings += _unread(placed, rendering.texts)
     if environment is not None:
         findings += _chart_images(rendering, environment, images)
-    return Judgement(tuple(ordered(findings)), report.coverage.checked, report.coverage.unchecked)
-
-
-def sample_jobs(rendering: Rendering) -> Iterator[tuple[Manifest, Source]]:
-    """A Job from each template: the example values of its contract, with the environment's own image and resources."""
-    for template in rendering.job_templates:
-        place = Source(f"{rendering.name}/job-templates/{template.name}.yaml", construct="job-templates")
-        values = template.values("example")
-        job = template.fill({name: values[name] for name in values if name not in {"image", "resources"}})
-        job["metadata"]["name"] = template.name
-        yield job, place
-
-
-def waive(
-    findings: Sequence[Finding], known: waivers.Waivers, today: datetime.date, *, complete: bool
-) -> list[Finding]:
-    """`complete`: the findings are those of every environment, so a waiver that covers none is dead."""
-    result = waivers.apply(findings, known, today)
-    return result if complete else [one for one in result if "covers nothing" not in one.message]
-
-
-def summary(findings: Iterable[Finding]) -> dict[str, int]:
-    """Counts by severity, and of the waived."""
-    counts = Counter("waived" if one.waived else str(one.severity) for one in findings)
-    return {key: counts[key] for key in (*map(str, Severity), "waived")}
+    return Judgement(tuple(ordered(findings)), coverage.checked, coverage.unchecked)
 
 
 def _unread(placed: Sequence[tuple[Manifest, Source]], texts: Sequence[str]) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from charts_py.constructs.addresses import BALANCER
-from policies.facts import External, Facts, external_of
+from policies.facts import External, Facts, external_of, with_declared
 
 if TYPE_CHECKING:
     from charts_py.config.environment import Environment
@@ -30,7 +30,7 @@ def facts(environment: Environment | None, images: ImageLock | None = None) -> F
         namespaces.add(environment.argocd.namespace)
     store = environment.secret_store
     pinned = {image: digest for image in environment.images if (digest := images.digest_of(image))} if images else {}
-    return Facts(
+    known = Facts(
         kubernetes_version=cluster.kubernetes_version,
         namespaces=frozenset(namespaces),
         externals=tuple(_externals(environment)),
@@ -47,6 +47,7 @@ def facts(environment: Environment | None, images: ImageLock | None = None) -> F
         dns_labels=cluster.dns.pod_labels,
         api_clients=frozenset({f"{system}/paperclip"}) if environment.launcher.enabled else frozenset(),
     )
+    return with_declared(known, tuple(external_of(text) for text in environment.checks.externals))
 
 
 def _externals(environment: Environment) -> Iterator[External]:
@@ -64,7 +65,6 @@ def _externals(environment: Environment) -> Iterator[External]:
     if environment.agents.jobs.priority_class is not None:
         yield External("PriorityClass", "", environment.agents.jobs.priority_class)
     yield from _of_database(environment)
-    yield from (external_of(text) for text in environment.checks.externals)
 
 
 def _keys(secret: SecretSpec) -> frozenset[str] | None:

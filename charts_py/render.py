@@ -9,32 +9,39 @@ from charts_py import jobtemplates
 from charts_py.config.argocd import Fleet
 from charts_py.config.environment import Environment
 from charts_py.constructs import database
-from charts_py.constructs.applications import AGENTS, ARGOCD, DATABASE, SYSTEM, application_set
+from charts_py.constructs.applications import AGENTS, ARGOCD, DATABASE, POLICIES, SYSTEM, application_set
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.jobtemplates import settings
 from charts_py.images import ImageLock
 from charts_py.rendering import RenderedObject, Rendering
-from charts_py.stacks import agents, argocd, system
+from charts_py.stacks import agents, argocd, policies, system
 from kubekit import yamlwrite
 from kubekit.identity import Manifest
+from policies.waivers import Waivers
 
 STACKS: Mapping[str, tuple[type[Concept], ...]] = {
     SYSTEM: system.CONCEPTS,
     AGENTS: agents.CONCEPTS,
+    POLICIES: policies.CONCEPTS,
     ARGOCD: argocd.CONCEPTS,
 }
 JOB_TEMPLATES = "job-templates"
+NO_WAIVERS = Waivers()
 FLEET = "_fleet"
 
 
-def inputs_of(environment: Environment, images: ImageLock, templates: Path | None = None) -> Inputs:
+def inputs_of(
+    environment: Environment, images: ImageLock, templates: Path | None = None, waivers: Waivers = NO_WAIVERS
+) -> Inputs:
     """What the constructs are made from; the Job templates are synthesized here."""
-    return Inputs(environment, images, jobtemplates.synthesize(settings(environment, images), templates))
+    return Inputs(environment, images, jobtemplates.synthesize(settings(environment, images), templates), waivers)
 
 
-def prepare(environment: Environment, images: ImageLock, templates: Path | None = None) -> Rendering:
+def prepare(
+    environment: Environment, images: ImageLock, templates: Path | None = None, waivers: Waivers = NO_WAIVERS
+) -> Rendering:
     """The whole environment as its constructs give it. Raises ConfigError for templates that cannot be made."""
-    inputs = inputs_of(environment, images, templates)
+    inputs = inputs_of(environment, images, templates, waivers)
     objects = tuple(
         RenderedObject(stack, f"{stack}/{concept.concept}/{object_name(manifest)}", manifest)
         for stack, concepts in STACKS.items()
@@ -60,8 +67,10 @@ def object_name(manifest: Manifest) -> str:
     return f"{manifest['kind']}-{manifest['metadata']['name']}".lower()
 
 
-def render(environment: Environment, images: ImageLock, templates: Path | None = None) -> Rendering:
+def render(
+    environment: Environment, images: ImageLock, templates: Path | None = None, waivers: Waivers = NO_WAIVERS
+) -> Rendering:
     """`prepare`, and through cdk8s."""
     from charts_py.kernel.tree import through_cdk8s  # noqa: PLC0415  importing it starts Node
 
-    return through_cdk8s(prepare(environment, images, templates))
+    return through_cdk8s(prepare(environment, images, templates, waivers))

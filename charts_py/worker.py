@@ -102,7 +102,7 @@ def _work() -> None:
 
 
 def _answers(request: Request, files: Sequence[ConfigFile], *, complete: bool) -> Iterator[Finished | list[Finding]]:
-    from charts_py import checks, images  # noqa: PLC0415  only in the second process
+    from charts_py import images  # noqa: PLC0415  only in the second process
     from policies import waivers  # noqa: PLC0415  as above
 
     lock = images.load(request.images)
@@ -116,7 +116,7 @@ def _answers(request: Request, files: Sequence[ConfigFile], *, complete: bool) -
         finished = _finished(one, model, request, lock, known, settings)
         findings += finished.judgement.findings
         yield finished
-    yield checks.waive(findings, known, request.today, complete=complete)
+    yield waivers.apply(findings, known, request.today, complete=complete)
 
 
 def _load_all(files: Iterable[ConfigFile]) -> list[tuple[ConfigFile, Environment | Fleet]]:
@@ -150,7 +150,7 @@ def _finished(
 
     templates = sources.templates_folder(request.templates)
     config = None if isinstance(model, Fleet) else model
-    rendering = prepare_fleet(model) if isinstance(model, Fleet) else prepare(model, lock, templates)
+    rendering = prepare_fleet(model) if isinstance(model, Fleet) else prepare(model, lock, templates, known)
     judgement = checks.judge(rendering, config, lock, settings)
     inputs = sources.provenance_inputs(one.sha256, lock.sha256, known.sha256, sources.folder_hash(templates))
     tools = provenance.tools(config.cluster.kubernetes_version if config else "")

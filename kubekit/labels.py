@@ -15,6 +15,8 @@ CONFIG_CHECKSUM = "paperclip.io/config-checksum"
 """On a pod template: a hash of every ConfigMap it reads, since a running pod never sees a change of them."""
 IMAGE_VERSION = "paperclip.io/image-version"
 """What an image's tag is, for people."""
+TEMPLATE = "paperclip.io/template"
+"""On a run's Job and pod: the name of the template that it was made from."""
 
 SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"

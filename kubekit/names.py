@@ -25,6 +25,7 @@ _DIGITS = 16
 """Hex digits of the hash: 64 bits, so ten million names collide with a chance of 1 in 370,000."""
 _SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}\Z")
 _SHORTEST_LIMIT = _DIGITS + 2
+_JOB_PREFIX = "run-"
 
 
 def is_dns_label(text: str) -> bool:
@@ -108,6 +109,15 @@ def slug_with_hash(raw: str, limit: int = MAX_LABEL) -> str:
         return raw
     plain = unicodedata.normalize("NFKD", raw[: 4 * limit]).encode("ascii", "ignore").decode().lower()
     return _shorten(re.sub("[^a-z0-9]+", "-", plain), raw, limit)
+
+
+def job_name(run_id: str) -> str:
+    """The name of the Job of a run: "run-" and the run's id, shortened with a hash where it is no legal name.
+
+    Two runs never share a name, and a run always has the same one: so a second create of the same run answers 409
+    and means "mine". At most 63 characters, since the Job controller makes a label of it.
+    """
+    return _JOB_PREFIX + slug_with_hash(run_id, MAX_LABEL - len(_JOB_PREFIX))
 
 
 def label_value(raw: str, limit: int = MAX_LABEL) -> str:

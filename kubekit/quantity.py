@@ -39,6 +39,8 @@ _OFTEN_MEANT |= {
 _LONGEST = 100
 _LARGEST_EXPONENT = 100
 _NANO = 10**9
+_LARGEST_BINARY = Fraction(2**63 - 1)
+"""Where a quantity with a binary suffix ends, in the API server and here: 8Ei is this."""
 
 
 class QuantityError(ValueError):
@@ -94,7 +96,8 @@ def _split(text: str | float) -> tuple[Fraction, str]:
     sign, number, suffix = match.groups()
     value = Fraction(number) * (-1 if sign == "-" else 1)
     if suffix in _BINARY:
-        return value * 1024 ** _BINARY[suffix], suffix
+        value *= 1024 ** _BINARY[suffix]
+        return max(-_LARGEST_BINARY, min(value, _LARGEST_BINARY)), suffix
     if suffix in _DECIMAL:
         return value * Fraction(10) ** _DECIMAL[suffix], suffix
     exponent = suffix[1:]

@@ -48,6 +48,7 @@ _RESOURCES = {
     "CiliumL2AnnouncementPolicy": ("cilium.io", "ciliuml2announcementpolicies"),
     "ExternalSecret": ("external-secrets.io", "externalsecrets"),
     "SecretStore": ("external-secrets.io", "secretstores"),
+    "ClusterExternalSecret": ("external-secrets.io", "clusterexternalsecrets"),
     "ClusterSecretStore": ("external-secrets.io", "clustersecretstores"),
     "ScaledObject": ("keda.sh", "scaledobjects"),
     "Cluster": ("postgresql.cnpg.io", "clusters"),
@@ -65,3 +66,8 @@ def resource_of(kind: str) -> str | None:
     """Its resource, in the plural and lower case, as RBAC and admission rules write it; None for an unknown kind."""
     found = _RESOURCES.get(kind)
     return None if found is None else found[1]
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind that is known here, by name."""
+    return tuple(sorted(_RESOURCES))

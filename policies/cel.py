@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from policies.model import Severity
+
 COMMON: Mapping[str, str] = {
     "podSpec": (
         "object.kind == 'Pod' ? object.spec : object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template.spec"
@@ -34,7 +36,8 @@ class Cel:
 
     `kinds` narrows those of the policy; empty: the same. `variables` come on top of COMMON and may use it and each
     other, in order. `message` is what a refused user reads; empty: the policy's title and remedy. `partly` says what
-    Python finds and CEL cannot. `operations` are those of the admission rule.
+    Python finds and CEL cannot. `operations` are those of the admission rule. `severity` is the mildest that Python
+    gives what the expression refuses, where that is milder than the policy: it decides whether a request is denied.
     """
 
     expression: str
@@ -43,3 +46,4 @@ class Cel:
     message: str = ""
     partly: str = ""
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    severity: Severity | None = None

@@ -46,6 +46,10 @@ class Facts:
     """The namespaces that objects may stand in."""
     externals: tuple[External, ...] = ()
     """What exists outside the set."""
+    declared: tuple[External, ...] = ()
+    """Those of them that were named for this set alone, so that it must need them."""
+    unchecked_kinds: frozenset[str] = frozenset()
+    """Kinds, as group/Kind, that may pass though no schema of them is on the machine."""
     storage_classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Class name to the access modes that it supports."""
     address_pools: tuple[tuple[str, str], ...] = ()
@@ -112,7 +116,15 @@ def of(document: Mapping[str, Any], onto: Facts | None = None) -> Facts:
             problems.append(f"{key}: {error}")
     if problems:
         raise FactsError("\n".join(problems))
-    return dataclasses.replace(onto or Facts(), **values)
+    result = dataclasses.replace(onto or Facts(), **values)
+    return with_declared(result, values.get("declared", ()))
+
+
+def with_declared(known: Facts, declared: tuple[External, ...]) -> Facts:
+    """`known`, and what was named for this set alone."""
+    others = (*known.externals, *(one for one in declared if one not in known.externals))
+    every = (*known.declared, *(one for one in declared if one not in known.declared))
+    return dataclasses.replace(known, externals=others, declared=every)
 
 
 def _text(value: Any) -> str:
@@ -184,6 +196,8 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "kubernetesVersion": ("kubernetes_version", _version),
     "namespaces": ("namespaces", _frozen),
     "externals": ("externals", lambda value: tuple(_external(one) for one in value)),
+    "declaredExternals": ("declared", lambda value: tuple(_external(one) for one in value)),
+    "uncheckedKinds": ("unchecked_kinds", _frozen),
     "storageClasses": ("storage_classes", lambda value: {k: _frozen(v) for k, v in _mapping(value).items()}),
     "addressPools": ("address_pools", _pools),
     "announced": ("announced", _flag),

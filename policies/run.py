@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kubekit.resources import group_of
 from policies.model import Fault, Finding, Policy, Scope
 from policies.registry import all_policies
 from policies.world import Entry, World
@@ -18,6 +19,19 @@ def run(world: World, policies: Sequence[Policy] | None = None) -> list[Finding]
         for entry in _entries(policy, world):
             findings += [_finding(policy, entry, fault) for fault in policy.check(entry, world)]
     return ordered(findings)
+
+
+def about(entry: Entry, world: World, policies: Sequence[Policy]) -> list[Finding]:
+    """What `policies` find in one object of the world, in a fixed order."""
+    group = group_of(entry.id.kind)
+    known = group is None or group == entry.id.group
+    return ordered(
+        _finding(policy, entry, fault)
+        for policy in policies
+        if policy.check is not None and (not policy.kinds or (known and entry.id.kind in policy.kinds))
+        if world.facts.reaches(policy.since)
+        for fault in policy.check(entry, world)
+    )
 
 
 def object_policies() -> tuple[Policy, ...]:

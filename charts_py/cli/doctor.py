@@ -219,7 +219,7 @@ def _tool(name: str, arguments: list[str], read: Callable[[str], str], remedy: s
 
 def _crd_schemas(dist: Path, named: tuple[Path, ...]) -> Thing:
     """How many custom kinds of dist have a schema here."""
-    from charts_py.cli.check import custom_kinds, schema_folders  # noqa: PLC0415  as above
+    from charts_py.judging import custom_kinds, schema_folders  # noqa: PLC0415  as above
     from policies.schemas.crds import CrdSchemas, SchemaFileBroken  # noqa: PLC0415  as above
 
     kinds = custom_kinds(dist)

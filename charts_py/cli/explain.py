@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import difflib
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,28 +21,11 @@ examples:
   paperclip-gitops explain Deployment/paperclip spec.template.spec.containers[0].image --environment minimal
   paperclip-gitops explain NetworkPolicy/paperclip-agents/default-deny --environment minimal
   paperclip-gitops explain image-digest                       what a policy wants, and why
+  paperclip-gitops explain policies                           all of them
 
 A path is written spec.ports[0].port or /spec/ports/0/port; one that has values below it explains them all.
 """
 _WIDTH = 70
-# Checks that are no policies over objects; findings name them.
-_OTHER_CHECKS = {
-    "schema-valid": (
-        "Every object fits the schema of its kind",
-        "The API server refuses what does not fit, and drops fields it does not know.",
-        "correct the field that the finding names; for a kind without a schema run `paperclip-gitops schemas pull`",
-    ),
-    "waiver-live": (
-        "A waiver is alive and covers something",
-        "A waiver that expired, or that covers nothing any more, hides what nobody has decided.",
-        "renew it in the waivers file with a reason, or remove it",
-    ),
-    "yaml-go-safe": (
-        "What is written reads back as what was meant",
-        "Readers of YAML disagree: text such as no, 1e3 or 2024-01-01 becomes something else in one of them.",
-        "this is a defect of the writer: please report the object",
-    ),
-}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,8 +36,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", metavar="TARGET", help="Kind/name, Kind/namespace/name or the id of a policy")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="Kind/name, Kind/namespace/name, the id of a policy, or policies"
+    )
     parser.add_argument("path", nargs="?", metavar="PATH", help="a place in the object")
+    parser.add_argument("--all", action="store_true", help="list all policies")
     parser.add_argument("--environment", metavar="E", help="of which environment, if several have the object")
     parser.add_argument(
         "--environments", type=Path, default=Path("environments"), metavar="DIR", help="the config files"
@@ -62,11 +50,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--images-file", type=Path, default=Path("images.lock"), metavar="FILE", help="the pinned digests"
     )
     parser.add_argument("--templates", type=Path, metavar="DIR", help="the Job templates")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to answer")
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="how to answer")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
+    if arguments.all or arguments.target == "policies":
+        return _all_policies(arguments, output)
+    if arguments.format == "markdown":
+        raise UsageError("--format markdown is the page of all policies", "add --all, or take another format")
+    if arguments.target is None:
+        raise UsageError("there is nothing to explain", "name a policy or an object, or add --all")
     if "/" not in arguments.target:
         return _policy(arguments, output)
     from charts_py import images, sources  # noqa: PLC0415  only for the verb that runs
@@ -88,51 +82,72 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _policy(arguments: argparse.Namespace, output: Output) -> int:
-    from policies.registry import all_policies  # noqa: PLC0415  as above
+def _all_policies(arguments: argparse.Namespace, output: Output) -> int:
+    from charts_py import policybook  # noqa: PLC0415  as above
 
-    known: dict[str, dict[str, Any]] = {
-        one.id: {
-            "title": one.title,
-            "severity": str(one.severity),
-            "kinds": sorted(one.kinds),
-            "rationale": one.rationale,
-            "remedy": one.remedy,
-            "waivable": one.waivable,
-        }
-        for one in all_policies()
-    }
-    for name, (title, rationale, remedy) in _OTHER_CHECKS.items():
-        known[name] = {
-            "title": title,
-            "severity": "error",
-            "kinds": [],
-            "rationale": rationale,
-            "remedy": remedy,
-            "waivable": False,
-        }
-    about = known.get(arguments.target)
-    if about is None:
+    families = list(policybook.by_family())
+    if output.format == "json":
+        items = [policybook.as_data(one) for _, group in families for one in group]
+        output.data({"apiVersion": "paperclip-gitops/v1", "kind": "PolicyList", "items": items})
+    elif arguments.format == "markdown":
+        output.product(policybook.page())
+    else:
+        for family, group in families:
+            output.product(family)
+            output.table(
+                [
+                    [f"  {one.id}", str(one.severity), str(one.scope), policybook.admission(one)[0], one.title]
+                    for one in group
+                ]
+            )
+        count = sum(len(group) for _, group in families)
+        output.note(f"{count} policies: id, severity, scope, whether admission can judge it (CEL), what holds", "quiet")
+    return 0
+
+
+def _policy(arguments: argparse.Namespace, output: Output) -> int:
+    from charts_py import policybook  # noqa: PLC0415  as above
+    from policies.registry import by_id  # noqa: PLC0415  as above
+
+    known = by_id()
+    policy = known.get(arguments.target)
+    if policy is None:
         near = difflib.get_close_matches(arguments.target, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
             f"there is no policy {arguments.target!r}",
-            f"{hint}known: {', '.join(sorted(known))}; an object is written Kind/name",
+            f"{hint}`paperclip-gitops explain policies` lists all; an object is written Kind/name",
         )
+    shown = policybook.examples(policy.id)
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    about = policybook.as_data(policy)
     if output.format == "json":
-        output.data({"apiVersion": "paperclip-gitops/v1", "kind": "Policy", "id": arguments.target, **about})
+        more = {"examples": {"pass": shown.passes, "fail": shown.fails}, "waiver": policybook.entry(policy, today)}
+        output.data({"apiVersion": "paperclip-gitops/v1", "kind": "Policy", **about, **more})
         return 0
-    output.product(f"{arguments.target}: {about['title']}")
-    waiver = "can be waived for a while, with a reason" if about["waivable"] else "cannot be waived"
-    output.table(
-        [
-            ["  severity", about["severity"]],
-            ["  kinds", ", ".join(about["kinds"]) or "all"],
-            ["  why", about["rationale"]],
-            ["  mend", about["remedy"]],
-            ["  waiver", waiver],
-        ],
-    )
+    cel = about["admission"]
+    waiver = "can be waived for a while, with a reason" if policy.waivable else "cannot be waived"
+    rows = [
+        ["  severity", str(policy.severity)],
+        ["  kinds", ", ".join(sorted(policy.kinds)) or "all"],
+        ["  judges", policybook.scope_of(policy)],
+        ["  since", f"Kubernetes {policy.since}" if policy.since else ""],
+        ["  why", policy.rationale],
+        ["  mend", policy.remedy],
+        ["  in CEL", ": ".join(part for part in (cel["cel"], cel["note"]) if part)],
+        ["  waiver", waiver],
+        *(["  read", link] for link in policy.links),
+    ]
+    output.product(f"{policy.id}: {policy.title}")
+    output.table([row for row in rows if row[1]])
+    for title, text in (
+        ("as the API server judges it (CEL)", cel["expression"]),
+        ("passes", shown.passes),
+        ("fails", shown.fails),
+        ("to waive it, in waivers.yaml", policybook.entry(policy, today)),
+    ):
+        if text:
+            output.product(f"\n{title}\n{textwrap.indent(text.rstrip(), '  ')}")
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 from charts_py.cli.output import Output
 from charts_py.errors import GitopsError, UsageError
 
-VERBS = ("synth", "check", "diff", "explain", "init", "schema", "images", "schemas", "tools", "doctor")
+VERBS = ("synth", "check", "egress", "diff", "explain", "init", "schema", "images", "schemas", "tools", "doctor")
 
 _EPILOG = """\
 exit codes: 0 fine, 1 findings or differences, 2 wrong use, 3 config invalid, 4 tool missing, 5 cluster unreachable

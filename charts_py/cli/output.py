@@ -27,7 +27,8 @@ class Output:
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
 
-    def product(self, text: str) -> None:
+    def product(self, text: str, style: str = "") -> None:
+        text = self.styled(text, style, self._stdout)
         self._stdout.write(text if text.endswith("\n") else text + "\n")
 
     def data(self, document: Mapping[str, Any]) -> None:

@@ -119,6 +119,7 @@ def _check(request: Request, result: Result, output: Output) -> int:
         {
             "apiVersion": "paperclip-gitops/v1",
             "kind": "Stale",
+            "policy": "dist-clean",
             "clean": report.clean,
             **{name.replace(" ", "_"): list(paths) for name, paths in groups.items()},
         },
@@ -131,7 +132,9 @@ def _check(request: Request, result: Result, output: Output) -> int:
             output.product(one.text)
         output.table([[name, path] for name, paths in groups.items() if name != "different" for path in paths])
     count = len({path for paths in groups.values() for path in paths})
-    output.note(f"{request.dist} is stale: {count} files; run `paperclip-gitops synth` and commit", "error")
+    output.note(
+        f"{request.dist} is stale: {count} files; run `paperclip-gitops synth` and commit (dist-clean)", "error"
+    )
     return 1
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from charts_py.config.admission import AdmissionPolicies
 from charts_py.config.agents import Agents, Launcher
 from charts_py.config.argocd import ArgoCd
 from charts_py.config.cluster import Cluster
@@ -13,7 +14,7 @@ from charts_py.config.database import Database
 from charts_py.config.secrets import SecretStore
 from charts_py.config.server import Network, Server
 from charts_py.config.types import DnsLabel, Model, unique
-from policies.facts import external_of
+from policies.facts import external_of, minor
 
 API_VERSION = "paperclip-gitops/v1"
 
@@ -73,6 +74,8 @@ class Environment(Model):
     """Whether the server starts runs as Jobs."""
     argocd: ArgoCd | None = Field(default=None)
     """How Argo CD picks the rendered state up; absent: no Application is rendered."""
+    admission_policies: AdmissionPolicies | None = None
+    """What the API server itself judges by; absent: nothing."""
     checks: Checks = Checks()
     """What the checks may leave out."""
 
@@ -92,6 +95,8 @@ class Environment(Model):
                 raise ValueError(f"argocd.applicationPrefix: the name {name!r} has {len(name)} characters; at most 63")
         if self.database.kind == "bitnami":
             unique("secret name", [self.database.password_secret, *(secret.name for secret in self.server.secrets)])
+        if self.admission_policies is not None and minor(self.cluster.kubernetes_version) < 30:
+            raise ValueError("admissionPolicies: ValidatingAdmissionPolicy is served from Kubernetes 1.30 on")
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")

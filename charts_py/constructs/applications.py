@@ -14,10 +14,11 @@ from charts_py.config.argocd import ArgoCd, Fleet
 from charts_py.config.database import Bitnami
 from charts_py.config.environment import Environment
 from charts_py.constructs.metadata import common_labels
-from kubekit import labels
+from kubekit import labels, names
 from kubekit.identity import Manifest, ObjectId
 
 SYSTEM, AGENTS, ARGOCD, DATABASE = "paperclip-system", "paperclip-agents", "argocd", "paperclip-db"
+POLICIES = "paperclip-policies"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 # What the PostgreSQL chart renders with our values.
 _CHART_KINDS = (
@@ -65,6 +66,9 @@ def _kinds(kinds: set[tuple[str, str]]) -> list[dict[str, str]]:
 def applications(environment: Environment, argocd: ArgoCd) -> Iterator[Manifest]:
     system, agents = environment.namespace.name, environment.agents.namespace
     folder = f"{argocd.path}/{environment.name}"
+    if environment.admission_policies is not None:
+        # Before the others, so that their objects are judged too; it is in force some seconds later.
+        yield _application(environment, argocd, POLICIES, system, -1, _folder(argocd, f"{folder}/{POLICIES}"))
     if environment.database.kind == "bitnami":
         database = environment.database
         sources = {"sources": list(_database_sources(argocd, database, folder))}
@@ -139,13 +143,19 @@ def _retry(argocd: ArgoCd) -> dict[str, Any]:
 def application_set(fleet: Fleet) -> Manifest:
     """One root Application for each environment that stands in the state repo."""
     argocd = fleet.argocd
-    marks = {**fleet.labels, labels.PART_OF: labels.PART_OF_PAPERCLIP, labels.MANAGED_BY: labels.MANAGED_BY_GENERATOR}
+    marks = {
+        **fleet.labels,
+        labels.NAME: "paperclip",
+        labels.COMPONENT: "argocd",
+        labels.PART_OF: labels.PART_OF_PAPERCLIP,
+        labels.MANAGED_BY: labels.MANAGED_BY_GENERATOR,
+    }
     depth = len(argocd.path.split("/"))
     environment = f"{{{{ index .path.segments {depth} }}}}"
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "ApplicationSet",
-        "metadata": {"name": fleet.name, "namespace": argocd.namespace, "labels": dict(marks)},
+        "metadata": {"name": fleet.name, "namespace": argocd.namespace, "labels": {**marks, labels.INSTANCE: names.label_value(fleet.name)}},
         "spec": {
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],
@@ -161,7 +171,7 @@ def application_set(fleet: Fleet) -> Manifest:
             # An environment that vanishes from the repo by mistake must not take its cluster's objects along.
             "syncPolicy": {"preserveResourcesOnDeletion": True},
             "template": {
-                "metadata": {"name": f"paperclip-{environment}", "labels": dict(marks)},
+                "metadata": {"name": f"paperclip-{environment}", "labels": {**marks, labels.INSTANCE: environment}},
                 "spec": {
                     # Never templated: a folder's name must not choose the rights it is synced with.
                     "project": argocd.project,

@@ -10,6 +10,7 @@ from charts_py.config.environment import Environment
 from charts_py.images import ImageLock
 from kubekit.identity import Manifest
 from kubekit.jobtemplate import JobTemplate
+from policies.waivers import Waivers
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Inputs:
     environment: Environment
     images: ImageLock
     job_templates: tuple[JobTemplate, ...] = ()
+    waivers: Waivers = field(default_factory=Waivers)
     _objects: dict[type[Concept], list[Manifest]] = field(default_factory=dict, compare=False, repr=False)
 
     def objects_of(self, concept: type[Concept]) -> list[Manifest]:

@@ -33,17 +33,17 @@ def read(config: dict[str, Any], folder: Path) -> Environment:
 
 
 def judged(cluster: Any, environment: Environment) -> tuple[str, int]:
-    """(what the API server says against them, how many) of the objects, their pods, and a Job from each template.
+    """(what the API server says against them, how many) of the objects, their pods, and the sample Jobs of templates.
 
     Raises GitopsError where we refuse to render. Nothing stays but namespaces that are on their way out.
     """
-    from charts_py.checks import sample_jobs  # not above: it starts Node, and the fast suite looks at this file too
-    from charts_py.render import render
+    from charts_py.render import render  # not above: it starts Node, and the fast suite looks at this file too
+    from charts_py.samples import sample_jobs
 
     rendering = render(environment, _no_digests())
     rendering.all_files()
     objects = [one.manifest for one in rendering.objects]
-    jobs = [manifest for manifest, _ in sample_jobs(rendering)]
+    jobs = [manifest for manifest, _ in sample_jobs(rendering.job_templates)]
     ground = [*_classes(environment, jobs), *(one for one in objects if one["kind"] in _GROUND)]
     try:
         pods = [_pod(manifest, index) for index, manifest in enumerate((*objects, *jobs)) if podspec.pod_spec(manifest)]

@@ -112,7 +112,7 @@ def test_a_second_document_is_refused_where_it_begins():
         ("a\n\ufeffb", (2, 1), "the character U+FEFF"),
         ("é: \ud800", (1, 4), "the character U+D800"),
         (b"a: 1\nb\xc3\xa9: \xff", (2, 5), "byte 0xff is not UTF-8"),
-        (b"\xff\xfea\x00", (1, 1), "byte 0xff is not UTF-8"),
+        (b"\xff\xfea\x00", (1, 1), "the file is UTF-16, not UTF-8"),
         ('a: "\\ud83d\\ude00"', (1, 4), "an escape gives half of a surrogate pair"),
         ('a: "\\U00110000"', (1, 1), "an escape behind this place names no character"),
         ("a: b: c", (1, 5), 'a ":" stands where no key can be'),

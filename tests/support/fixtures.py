@@ -9,6 +9,7 @@ is added; one of kind Facts replaces facts of the base. Comments at the top stee
     # base: none                        starts from nothing
     # finds: Kind/namespace/name /pointer   what a failing fixture must raise, exactly; one line a finding
     # cel: silent: why                  the API server cannot see it (else every failing fixture is refused)
+    # long: Kind/namespace/name /pointer bytes   the text there is repeated until it has so many
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kubekit import yamlread
+from kubekit import pointers, yamlread
 from kubekit.identity import Manifest, ObjectId
 from policies import facts as facts_
 from policies.facts import Facts
 
 FOLDER = Path(__file__).parent.parent / "policies" / "fixtures"
-_DIRECTIVE = re.compile(r"# (without|replace|base|finds|cel): *(.+)")
+_DIRECTIVE = re.compile(r"# (without|replace|base|finds|cel|long): *(.+)")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def load(path: Path) -> Fixture:
             touched.append(name)
             replaced = name in told.get("replace", ()) or name not in objects
             objects[name] = one if replaced else merged(objects[name], one)
+    for name, pointer, size in map(str.split, told.get("long", ())):
+        objects[name] = _lengthened(objects[name], pointers.split(pointer), int(size))
     subjects = [objects[name] for name in touched] + extra
     finds = frozenset((parts[0], parts[1] if len(parts) > 1 else "") for parts in map(str.split, told.get("finds", ())))
     silent = "".join(told.get("cel", ())).removeprefix("silent:").strip()
@@ -119,6 +122,14 @@ def merged(base_value: Any, change: Any) -> Any:
         result = [merged(one, changes.pop(one["name"], {})) for one in base_value]
         return [*result, *(_without_null(one) for one in changes.values())]
     return _without_null(change)
+
+
+def _lengthened(value: Any, path: tuple[str, ...], size: int) -> Any:
+    if not path:
+        return (value * size)[:size]
+    if isinstance(value, list):
+        return [_lengthened(one, path[1:], size) if str(index) == path[0] else one for index, one in enumerate(value)]
+    return {key: _lengthened(one, path[1:], size) if key == path[0] else one for key, one in value.items()}
 
 
 def _named(value: Any) -> bool:

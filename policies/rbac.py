@@ -1,1 +1,0 @@
-"""Rights: an account may do what it needs and no more."""

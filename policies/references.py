@@ -1,1 +1,0 @@
-"""References: what a pod names must be there, with the key that it asks for."""

@@ -1,1 +1,0 @@
-"""Workloads: what restarts, deadlocks or starves a pod."""
