@@ -22,7 +22,7 @@ from policies.model import Finding, Severity, Source
 from policies.registry import by_id
 from policies.run import ordered, run
 from policies.schemas import check as schemas
-from policies.schemas import kubeconform, versions
+from policies.schemas import versions
 from policies.schemas.builtin import builtin_schemas
 from policies.schemas.check import Coverage, Placed
 from policies.schemas.crds import CrdSchemas
@@ -95,7 +95,9 @@ def _news(second: Iterable[Finding], first: Iterable[Finding]) -> Iterator[Findi
 
 
 def _second(placed: Sequence[Placed], known: Facts, by: Schemas, binary: Path) -> list[Finding]:
-    judge = kubeconform.Kubeconform(
+    from policies.schemas.kubeconform import Kubeconform  # noqa: PLC0415  subprocess and files: never at synth
+
+    judge = Kubeconform(
         binary, known.kubernetes_version, by.crds, by.declared, require_all=by.require_all, cache=by.cache
     )
     try:
@@ -127,6 +129,8 @@ def _unwritable(manifest: Mapping[str, Any]) -> str:
 
 def judge(batch: Batch, rules: Rules) -> list[Finding]:
     """All findings of a batch, each with the line it is about. Raises UsageError, ConfigError, ToolMissing."""
+    from policies.schemas.kubeconform import KubeconformFailed  # noqa: PLC0415  as above
+
     environment = batch.environment
     known, broken = _facts(batch, rules)
     configured = environment.checks.unchecked_kinds if environment else ()
@@ -140,7 +144,7 @@ def judge(batch: Batch, rules: Rules) -> list[Finding]:
         found, _ = judged(batch.placed, jobs, known, by, declared_in)
     except versions.UnsupportedVersion as error:
         raise UsageError(error.message, error.remedy) from None
-    except (versions.SchemaDataMissing, kubeconform.KubeconformFailed) as error:
+    except (versions.SchemaDataMissing, KubeconformFailed) as error:
         raise ToolMissing(str(error), error.remedy) from None
     here = [*broken, *batch.broken, *_not_canonical(batch), *(_at_line(one, batch) for one in found)]
     return ordered(here)

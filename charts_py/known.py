@@ -35,6 +35,8 @@ def facts(environment: Environment | None, images: ImageLock | None = None) -> F
         namespaces=frozenset(namespaces),
         externals=tuple(_externals(environment)),
         storage_classes={one.name: frozenset(one.access_modes) for one in cluster.storage_classes},
+        # The config allows this mode for a cluster of one node alone.
+        single_node=environment.agents.workspace.access_mode == "ReadWriteOnce",
         address_pools=((pool.start, pool.stop),) if pool is not None and not pool.render else (),
         announced=announcement is not None and not announcement.render,
         load_balancers=balancers,

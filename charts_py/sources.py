@@ -105,7 +105,8 @@ def program_hash() -> str:
 def _sources(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir() and entry.name != "__pycache__":
+            # The examples of `explain`, in a wheel: hundreds of files that decide nothing.
+            if entry.is_dir() and entry.name not in {"__pycache__", "_fixtures"}:
                 yield from _sources(entry.path)
             elif entry.name.endswith((".py", ".js", ".json", ".j2", ".sh", ".yaml")):
                 yield entry.path

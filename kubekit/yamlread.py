@@ -6,7 +6,7 @@ numbers with leading zeros. Values are built here from events, because composing
 anything can be checked.
 
 Manifests of others hold what Go's reader, which is the cluster's, makes sense of. `foreign` reads them as it does:
-aliases and merge keys, within bounds; `0644` in octal; yes, no, on and off as booleans.
+aliases and merge keys, within bounds, and plain words for what they are to it (kubekit/yamlgo.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kubekit.pointers import escape
 from kubekit.yamlevents import Position, YamlProblem, checked, events, position
+from kubekit.yamlgo import plain_value
 
 __all__ = ["Document", "Position", "YamlProblem", "read", "read_all"]
 
@@ -73,11 +74,6 @@ _LONGEST = 100
 # Values that aliases may bring into one file: a bomb is refused before it costs, and real files stay far below.
 _MOST_UNFOLDED = 100_000
 _MERGE = "<<"
-_GO_BOOL = {
-    word: truth
-    for truth, words in ((True, ("y", "yes", "on")), (False, ("n", "no", "off")))
-    for word in (form for each in words for form in (each, each.title(), each.upper()))
-}
 
 
 class _Anchor(NamedTuple):
@@ -169,34 +165,35 @@ class _Builder:
 
     def _mapping(self, pointer: str, depth: int) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        merged: list[Any] = []
+        brought: set[str] | None = None  # what "<<" has set, and a key of its own may set again
         for event in self._events:
             if type(event).__name__ == "MappingEndEvent":
                 break
             key = self._key(event, depth)
             if key == _MERGE and self._foreign and not event.style:
-                merged += self._merged(next(self._events), pointer, depth, seen=merged)
+                brought = self._merge(mapping, next(self._events), pointer, depth, first=brought is None)
                 continue
             here = f"{pointer}/{escape(key)}"
-            if key in mapping:
+            if key in mapping and not (brought and key in brought):
                 first = self._positions[here]
                 message = f'the key "{_cut(key)}" stands here and at {first.line}:{first.column}'
                 self._refuse(event, message, "take one of the two out")
+            if brought:
+                brought.discard(key)
             self._positions[here] = position(event)
             mapping[key] = self._value(next(self._events), here, depth + 1)
-        for brought in merged:
-            for key, value in brought.items():
-                mapping.setdefault(key, value)
         self._size += len(mapping)
         return mapping
 
-    def _merged(self, event: Any, pointer: str, depth: int, *, seen: list[Any]) -> list[dict[str, Any]]:
-        """The maps that "<<" brings, the first with the last word."""
-        value = self._value(event, f"{pointer}/{_MERGE}", depth + 1)
-        brought = value if isinstance(value, list) else [value]
-        if seen or not all(isinstance(one, dict) for one in brought):
+    def _merge(self, mapping: dict[str, Any], event: Any, pointer: str, depth: int, *, first: bool) -> set[str]:
+        """The keys that "<<" has brought. As Go does it: over what stands before it, and the first map wins."""
+        value = self._value(event, f"{pointer}/{_MERGE}", depth)
+        maps = value if isinstance(value, list) else [value]
+        if not first or not all(isinstance(one, dict) for one in maps):
             self._refuse(event, '"<<" stands twice, or brings what is no map', "write out the entries that it brings")
-        return brought
+        for one in reversed(maps):
+            mapping.update(one)
+        return {key for one in maps for key in one}
 
     def _sequence(self, pointer: str, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -235,8 +232,11 @@ class _Builder:
     def _plain(self, event: Any) -> Any:
         """What a plain scalar means by the core schema of YAML 1.2."""
         text: str = event.value
-        if self._foreign and text in _GO_BOOL:
-            return _GO_BOOL[text]
+        if self._foreign:
+            try:
+                return plain_value(text)
+            except ValueError as error:
+                self._refuse(event, str(error), "write a number, or put it in quotes if it is text")
         if text and text[0] not in _MEANINGFUL:
             return text
         if text in _NULL:
@@ -244,8 +244,6 @@ class _Builder:
         if text in _BOOL:
             return _BOOL[text]
         if _LEADING_ZERO.fullmatch(text):
-            if self._foreign and len(text) <= _LONGEST:
-                return int(text, 10 if {"8", "9"} & set(text) else 8)
             message = "a number with a leading zero is octal for some readers and decimal for others"
             self._refuse(event, message, "quote it if it is text, write 0o17 for an octal number, or drop the zero")
         number = _INT.fullmatch(text) or _FLOAT.fullmatch(text) or _NOT_FINITE.fullmatch(text)

@@ -52,6 +52,8 @@ class Facts:
     """Kinds, as group/Kind, that may pass though no schema of them is on the machine."""
     storage_classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Class name to the access modes that it supports."""
+    single_node: bool = False
+    """Whether all pods run on one node, so that a claim for one node reaches them all."""
     address_pools: tuple[tuple[str, str], ...] = ()
     """(first, last) address of pools that exist but are not in the set."""
     announced: bool = False
@@ -200,6 +202,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "uncheckedKinds": ("unchecked_kinds", _frozen),
     "storageClasses": ("storage_classes", lambda value: {k: _frozen(v) for k, v in _mapping(value).items()}),
     "addressPools": ("address_pools", _pools),
+    "singleNode": ("single_node", _flag),
     "announced": ("announced", _flag),
     "loadBalancers": ("load_balancers", _named),
     "registries": ("registries", _texts),

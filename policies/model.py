@@ -87,8 +87,11 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """Stays the same while the finding does: 16 hex digits over policy, object, pointer and message."""
-        identity = self.object.identity if self.object else ("", "", "", "")
+        """Stays the same while the finding does: 16 hex digits over policy, object, pointer and message.
+
+        What is about no object is told apart by its file.
+        """
+        identity = self.object.identity if self.object else ("", "", "", self.source.file if self.source else "")
         text = "\0".join((self.policy, *identity, self.pointer, self.message))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

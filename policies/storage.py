@@ -35,6 +35,21 @@ _COMPONENT_CEL = (
 )
 
 
+def _shared(facts: Facts) -> tuple[str, ...]:
+    """The modes in which all agents reach a claim."""
+    return (MANY, ONCE) if facts.single_node else (MANY,)
+
+
+def _access_mode_cel(facts: Facts) -> Cel:
+    shared = ", ".join(f"'{one}'" for one in _shared(facts))
+    return Cel(
+        "(variables.component != 'server' || variables.modes.size() > 0 &&"
+        f" variables.modes.all(m, m in ['{ONCE}', '{ONCE_POD}']))"
+        f" && (variables.component != 'agents' || variables.modes.exists(m, m in [{shared}]))",
+        variables={"component": _COMPONENT_CEL, "modes": "object.spec.?accessModes.orValue([])"},
+    )
+
+
 @policy(
     "pvc-access-mode",
     title="The server's claims have one writer, and the agents' workspace many",
@@ -45,21 +60,16 @@ _COMPONENT_CEL = (
     remedy="use [ReadWriteOnce] for the server's claims and [ReadWriteMany] for the workspace",
     kinds=("PersistentVolumeClaim",),
     links=(f"{_VOLUMES}#access-modes",),
-    cel=Cel(
-        "(variables.component != 'server' || variables.modes.size() > 0 &&"
-        f" variables.modes.all(m, m in ['{ONCE}', '{ONCE_POD}']))"
-        f" && (variables.component != 'agents' || '{MANY}' in variables.modes)",
-        variables={"component": _COMPONENT_CEL, "modes": "object.spec.?accessModes.orValue([])"},
-    ),
+    cel=_access_mode_cel,
 )
-def pvc_access_mode(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001  the signature of every policy
+def pvc_access_mode(entry: Entry, world: World) -> Iterator[Fault]:
     modes = sequence(entry.spec.get("accessModes"))
     shown = ", ".join(str(one) for one in modes) or "none"
     component = _component(entry)
     if component == "server" and (not modes or any(one not in (ONCE, ONCE_POD) for one in modes)):
         yield Fault("/spec/accessModes", f"a claim of the server must be {ONCE} or {ONCE_POD} (is {shown})")
-    elif component == "agents" and MANY not in modes:
-        remedy = f"use [{MANY}]; on a cluster of one node, waive it" if modes == [ONCE] else ""
+    elif component == "agents" and not any(one in modes for one in _shared(world.facts)):
+        remedy = f"use [{MANY}]; on a cluster of one node, say so" if modes == [ONCE] else ""
         yield Fault("/spec/accessModes", f"the workspace of the agents must be {MANY} (is {shown})", remedy=remedy)
 
 
@@ -110,7 +120,6 @@ def _class_cel(facts: Facts) -> Cel | None:
     title="A claim names its class, which is known and supports its access mode",
     rationale="A claim that its class cannot serve stays Pending, or is bound and then refused on the second node.",
     remedy="choose a class that supports the mode, or add the class with its modes to cluster.storageClasses",
-    severity=Severity.WARNING,
     kinds=("PersistentVolumeClaim", "StatefulSet"),
     links=("https://kubernetes.io/docs/concepts/storage/storage-classes/", f"{_VOLUMES}#class-1"),
     cel=_class_cel,
@@ -130,9 +139,9 @@ def _class_faults(pointer: str, claim: Mapping[str, Any], classes: Mapping[str, 
     name = spec.get("storageClassName")
     known = ", ".join(sorted(classes))
     if name is None:
-        yield Fault(
-            f"{pointer}/spec/storageClassName", f"storageClassName must be written out (is absent; there are: {known})"
-        )
+        # The default class serves it, today.
+        told = f"storageClassName must be written out (is absent; there are: {known})"
+        yield Fault(f"{pointer}/spec/storageClassName", told, Severity.WARNING)
     elif isinstance(name, str) and name and name not in classes:
         told = f"class {name!r} is not among cluster.storageClasses: {known}"
         yield Fault(f"{pointer}/spec/storageClassName", told)
@@ -195,7 +204,7 @@ def _kept_cel(*options: str) -> str:
 
 _WHEN = ("whenDeleted", "whenScaled")
 _RETAINED_CEL = " && ".join(
-    f"object.spec.?persistentVolumeClaimRetentionPolicy.?{one}.orValue('Retain') == 'Retain'" for one in _WHEN
+    f"dyn(object).spec.?persistentVolumeClaimRetentionPolicy.?{one}.orValue('Retain') == 'Retain'" for one in _WHEN
 )
 
 
@@ -273,7 +282,7 @@ _SIZE = "quantity(string({0}.spec.?resources.?requests[?'storage'].orValue('0'))
     kinds=("PersistentVolumeClaim",),
     links=(f"{_VOLUMES}#expanding-persistent-volumes-claims",),
     cel=Cel(
-        f"{_SIZE.format('object')}.compareTo({_SIZE.format('oldObject')}) >= 0"
+        f"{_SIZE.format('dyn(object)')}.compareTo({_SIZE.format('dyn(oldObject)')}) >= 0"
         " && object.spec.?storageClassName.orValue('') == oldObject.spec.?storageClassName.orValue(object.spec"
         ".?storageClassName.orValue(''))"
         " && object.spec.?volumeMode.orValue('Filesystem') == oldObject.spec.?volumeMode.orValue('Filesystem')"

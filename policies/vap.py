@@ -34,6 +34,7 @@ SINCE = "1.30"
 """The first minor version that serves it."""
 _UNJUDGED = frozenset({"Event", "Lease", "Node", "Endpoints"})
 """What machines write all day; a policy that looks at all kinds does not mean these."""
+_OF_V1 = frozenset({"", "apps", "batch", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"})
 _MOST_CONDITIONS = 64  # kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
 # They change what people wrote: they bind claims, move finalizers and owners, name load balancers.
@@ -185,14 +186,16 @@ def _metadata(policy: Policy, scheme: Scheme) -> dict[str, Any]:
 
 
 def _rules(judged: Sequence[str], operations: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """One a group. All versions, since a request in another version is the same object."""
+    """One a group. A request in another version is the same object (matchPolicy), so of Kubernetes' own one is enough:
+    then the API server checks the expressions against its schema. What versions an operator has is its own business.
+    """
     by_group: dict[str, list[str]] = defaultdict(list)
     for kind in judged:
         by_group[group_of(kind) or ""].append(resource_of(kind) or "")
     for group, resources in sorted(by_group.items()):
         yield {
             "apiGroups": [group],
-            "apiVersions": ["*"],
+            "apiVersions": ["v1"] if group in _OF_V1 else ["*"],
             "operations": list(operations),
             "resources": sorted(resources),
             "scope": "*",

@@ -155,7 +155,11 @@ def application_set(fleet: Fleet) -> Manifest:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "ApplicationSet",
-        "metadata": {"name": fleet.name, "namespace": argocd.namespace, "labels": {**marks, labels.INSTANCE: names.label_value(fleet.name)}},
+        "metadata": {
+            "name": fleet.name,
+            "namespace": argocd.namespace,
+            "labels": {**marks, labels.INSTANCE: names.label_value(fleet.name)},
+        },
         "spec": {
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],

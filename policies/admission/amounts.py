@@ -29,7 +29,7 @@ def amount(text: str | float) -> Fraction | None:
     """The number, rounded up to thousandths as the API server stores it; None for what is no quantity."""
     try:
         return Fraction(math.ceil(quantity.parse(text) * _MILLI), _MILLI)
-    except quantity.QuantityError:
+    except ValueError:  # QuantityError, or a number of YAML with more digits than Python writes out
         return None
 
 

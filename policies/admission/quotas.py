@@ -136,7 +136,7 @@ def _of_service(spec: Mapping[str, Any]) -> Amounts:
         cost["services.loadbalancers"] = _ONE
         if spec.get("allocateLoadBalancerNodePorts") is False:
             ports = [port for port in ports if port.get("nodePort")]
-    if spec.get("type") in {"LoadBalancer", "NodePort"}:
+    if spec.get("type") in ("LoadBalancer", "NodePort"):
         cost["services.nodeports"] = Fraction(len(ports))
     return cost
 

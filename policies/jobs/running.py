@@ -116,7 +116,7 @@ def job_pod_failure_policy(entry: Entry, world: World) -> Iterator[Fault]:  # no
         yield Fault(_at("podReplacementPolicy", entry), said)
     for index, rule in enumerate(sequence(mapping(failure).get("rules"))):
         action = mapping(rule).get("action")
-        if action not in {"FailJob", "Count"}:
+        if action not in ("FailJob", "Count"):
             where = f"/spec/podFailurePolicy/rules/{index}/action"
             yield Fault(where, f"the action is {_shown(action)}, and must be FailJob or Count")
 

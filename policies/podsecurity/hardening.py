@@ -93,7 +93,7 @@ def high_uid(entry: Entry, world: World) -> Iterator[Fault]:
         "!variables.podSpec.?securityContext.?fsGroup.hasValue()"
         " || variables.podSpec.?securityContext.?fsGroupChangePolicy.orValue('Always') == 'OnRootMismatch'"
         f" || !({_CLAIMS}"
-        " || (object.kind == 'StatefulSet' && object.spec.?volumeClaimTemplates.orValue([]).size() > 0))",
+        " || (object.kind == 'StatefulSet' && dyn(object).spec.?volumeClaimTemplates.orValue([]).size() > 0))",
     ),
 )
 def fsgroup_on_root_mismatch(entry: Entry, world: World) -> Iterator[Fault]:

@@ -135,7 +135,8 @@ def replicas_explicit(entry: Entry, world: World) -> Iterator[Fault]:
         f"!({SERVER_CEL} && variables.grace < {SERVER_STOP_SECONDS})"
         f" && !({AGENT_CEL} && variables.grace > {AGENT_STOP_SECONDS})"
         " && !(variables.grace == 0 && object.kind != 'Job'"
-        " && (variables.volumes.exists(v, has(v.persistentVolumeClaim)) || has(object.spec.volumeClaimTemplates)))",
+        " && (variables.volumes.exists(v, has(v.persistentVolumeClaim))"
+        " || has(dyn(object).spec.volumeClaimTemplates)))",
         variables={"grace": "variables.podSpec.?terminationGracePeriodSeconds.orValue(30)"},
     ),
 )

@@ -104,6 +104,8 @@ def rwo_single_replica(entry: Entry, world: World) -> Iterator[Fault]:
 )
 def rwo_single_consumer(entry: Entry, world: World) -> Iterator[Fault]:
     for one in () if is_owned(entry) else claims.of(world).exclusive(entry):
+        if world.facts.single_node and one.mode != ONCE_POD:
+            continue
         first = world.index(_first_users)[entry.id.namespace, one.claim]
         if first.entry.id.identity == entry.id.identity:
             continue

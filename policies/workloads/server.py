@@ -196,7 +196,7 @@ _WIDE_CEL = "lowerAscii().split(',').exists(p, p.trim() in [" + ", ".join(f"'{on
     links=(_EXPRESS, _UPSTREAM),
     cel=Cel(
         f"object.kind == 'ConfigMap' ? !({_SETTINGS_CEL})"
-        f" || !(object.?data[?'TRUST_PROXY'].hasValue() && object.data['TRUST_PROXY'].{_WIDE_CEL})"
+        f" || !(dyn(object).?data[?'TRUST_PROXY'].hasValue() && dyn(object).data['TRUST_PROXY'].{_WIDE_CEL})"
         f" : !({SERVER_CEL}) || variables.mainContainers.all(c, c.?env.orValue([]).all(e, e.name != 'TRUST_PROXY'"
         f" || !e.?value.orValue('').{_WIDE_CEL}))",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from charts_py import manifests
 from charts_py.cli.main import main
 
+ROOT = Path(__file__).resolve().parents[2]
 GOOD = """\
 apiVersion: v1
 kind: ServiceAccount
@@ -239,9 +241,34 @@ def test_a_name_that_is_no_text_is_shown_and_ends_nothing(empty, capsysbinary):
             assert b"\x1b" not in said.out
 
 
-def test_a_manifest_may_hold_what_no_cluster_can(empty, capsys):
-    Path("a.yaml").write_text(GOOD + "odd: .inf\nlarge: 123456789012345678901234567890\n")
-    assert findings(capsys, "a.yaml")[1] == 1
+def test_numbers_that_no_cluster_can_hold(empty, capsys):
+    Path("a.yaml").write_text(GOOD + "odd: .inf\n")
+    assert only(capsys, "a.yaml")[2] == "line 7, column 6: a number that is not finite has no form in JSON"
+    Path("a.yaml").write_text(GOOD + "large: 123456789012345678901234567890\nlarger: 18446744073709551615\n")
+    assert findings(capsys, "a.yaml") == ([], 1)
+
+
+def test_what_our_writer_cannot_write_is_told_where_kubeconform_would_have_read_it(empty, capsys):
+    binary = ROOT / ".tools" / "bin" / "kubeconform"
+    if not binary.is_file():
+        pytest.skip("NOT CHECKED: kubeconform is not installed; `make tools` installs it")
+    Path(".tools/bin").mkdir(parents=True)
+    shutil.copy(binary, ".tools/bin/kubeconform")
+    # Beyond 63 bits: Go reads it, and shows it as a float.
+    Path("a.yaml").write_text(
+        "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b}\n"
+        "spec: {large: 18446744073709551615}\n"
+    )
+    Path("b.yaml").write_text(GOOD)
+    Path("schemas/example.com").mkdir(parents=True)
+    Path("schemas/example.com/thing_v1.json").write_text(
+        '{"type": "object", "properties": {"spec": {"type": "object", "properties": {"large": {"type": "integer"}}}}}'
+    )
+    main(["check", "a.yaml", "b.yaml", "--crd-schemas", "schemas", "--kubeconform", "require", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    (one,) = [one for one in found if one["policy"] == "yaml-go-safe"]
+    assert one["object"]["kind"] == "Thing"
+    assert "beyond 64 bits" in one["message"]
 
 
 def test_one_file_by_two_names_is_one_file(empty, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -341,6 +342,18 @@ def test_no_report_ever_holds_a_secret(form, empty, capsys, monkeypatch):
     assert [secret for secret in CANARIES if secret in text] == []
     assert base64.b64encode(CANARIES[1].encode()).decode() not in text
     assert "DB_PASSWORD" in text or form == "suggest"
+
+
+def test_the_real_kubeconform_tells_no_secret_either(empty, capsys):
+    binary = ROOT / ".tools" / "bin" / "kubeconform"
+    if not binary.is_file():
+        pytest.skip("NOT CHECKED: kubeconform is not installed; `make tools` installs it")
+    Path(".tools/bin").mkdir(parents=True)
+    shutil.copy(binary, ".tools/bin/kubeconform")
+    Path("all.yaml").write_text(planted())
+    assert main(["check", "all.yaml", "--kubeconform", "require"]) == 1
+    said = capsys.readouterr()
+    assert [secret for secret in CANARIES if secret in said.out + said.err] == []
 
 
 def test_no_word_of_what_cannot_be_read_is_repeated(empty, capsys):

@@ -282,6 +282,12 @@ def test_no_text_whatever_breaks_a_format(message, remedy, name, pointer, file, 
         text.encode()
 
 
+def test_two_files_that_are_wrong_alike_are_two_findings():
+    one = finding(object=None, source=Source("a.yaml", 1))
+    assert one.fingerprint != replace(one, source=Source("b.yaml", 1)).fingerprint
+    assert one.fingerprint == replace(one, source=Source("a.yaml", 9)).fingerprint
+
+
 def test_every_format_has_a_name_in_the_command_line():
     from charts_py.cli import check
 
