@@ -36,7 +36,9 @@ tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
 	@$(BIN)/paperclip-gitops tools install
 schema: $(VENV)/.run ## the JSON Schemas that editors read
 	@$(BIN)/paperclip-gitops schema --write
+docs: $(VENV)/.run ## docs/policies.md, from the policies themselves
+	@$(BIN)/paperclip-gitops explain --all --format markdown > docs/policies.md
 lock: ## new versions of every package, by hash
 	@sh scripts/lock.sh
 
-.PHONY: help setup synth check diff test e2e bench lint tools schema lock
+.PHONY: help setup synth check diff test e2e bench lint tools schema docs lock

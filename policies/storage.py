@@ -104,14 +104,14 @@ def _class_cel(facts: Facts) -> Cel | None:
         for name, modes in sorted(facts.storage_classes.items())
     )
     return Cel(
-        "has(object.spec.storageClassName) && (object.spec.storageClassName == ''"
+        "object.spec.?storageClassName.orValue('') == ''"
         " || object.spec.storageClassName in variables.classes && object.spec.?accessModes.orValue([]).all(m,"
-        " m in variables.classes[object.spec.storageClassName]))",
+        " m in variables.classes[object.spec.storageClassName])",
         kinds=frozenset({"PersistentVolumeClaim"}),
         variables={"classes": f"{{{known}}}"},
         message="the claim's class must be one that supports its access modes: "
         + "; ".join(f"{name} ({', '.join(sorted(modes))})" for name, modes in sorted(facts.storage_classes.items())),
-        partly="It does not judge the claims that a StatefulSet makes.",
+        partly="It judges neither the claims that a StatefulSet makes nor (a warning) those without a class.",
     )
 
 

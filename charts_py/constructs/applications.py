@@ -140,16 +140,21 @@ def _retry(argocd: ArgoCd) -> dict[str, Any]:
     }
 
 
-def application_set(fleet: Fleet) -> Manifest:
-    """One root Application for each environment that stands in the state repo."""
-    argocd = fleet.argocd
-    marks = {
+def _marks(fleet: Fleet) -> dict[str, str]:
+    """The labels of the ApplicationSet and of its Applications, but for the instance, which each has of its own."""
+    return {
         **fleet.labels,
         labels.NAME: "paperclip",
         labels.COMPONENT: "argocd",
         labels.PART_OF: labels.PART_OF_PAPERCLIP,
         labels.MANAGED_BY: labels.MANAGED_BY_GENERATOR,
     }
+
+
+def application_set(fleet: Fleet) -> Manifest:
+    """One root Application for each environment that stands in the state repo."""
+    argocd = fleet.argocd
+    marks = _marks(fleet)
     depth = len(argocd.path.split("/"))
     environment = f"{{{{ index .path.segments {depth} }}}}"
     return {
