@@ -23,7 +23,7 @@ check: $(VENV)/.run ## the policies and schemas over dist/
 diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
 	@$(BIN)/paperclip-gitops diff $(ARGS)
 test: $(VENV)/.dev ## the fast suite
-	@$(BIN)/python -m pytest -n 2 -m "not e2e" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not e2e" $(ARGS)
 e2e: $(VENV)/.dev tools ## against a real control plane
 	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(ARGS)
 bench: $(VENV)/.dev ## a table of figures and ratios

@@ -64,10 +64,8 @@ def objects(folder: Path, count: int) -> Path:
         name, own = list(environments.items())[number % 3]
         if len(texts) + len(own) > count:
             break
-        for text in own:
-            for stack in ("system", "agents"):
-                text = text.replace(f"paperclip-{stack}", f"{name[:2]}{number}-{stack}")
-            texts.append(text)
+        system, agents = (f"{name[:2]}{number}-{stack}" for stack in ("system", "agents"))
+        texts += [text.replace("paperclip-system", system).replace("paperclip-agents", agents) for text in own]
     for number in range(count - len(texts)):
         metadata = f"metadata:\n  name: fill-{number}\n  namespace: mi0-system\n"
         texts.append(f'apiVersion: v1\nkind: ConfigMap\n{metadata}data:\n  key: "{number}"\n')
@@ -175,7 +173,8 @@ def main() -> None:
             )
             count, findings, seconds, policies = json.loads(result.stdout)
             note = f"{policies} policies, {findings} findings"
-            print(f"{f'{count:,} objects, policies alone, in process':<44} {seconds * 1000:9.0f}   {'':>8}  {'':>6}  {note}")
+            what = f"{count:,} objects, policies alone, in process"
+            print(f"{what:<44} {seconds * 1000:9.0f}   {'':>8}  {'':>6}  {note}")
 
 
 if __name__ == "__main__":

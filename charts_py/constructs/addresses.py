@@ -34,4 +34,7 @@ def allowed_hostnames(environment: Environment) -> tuple[str, ...]:
     ]
     if server.load_balancer is not None:
         hosts = [server.load_balancer.ip, *hosts, *in_cluster_names(environment, BALANCER)]
+    for extra in server.services:
+        if extra.load_balancer is not None and any((port.target or port.port) == PORT for port in extra.ports):
+            hosts.append(extra.load_balancer.ip)
     return tuple(dict.fromkeys(host for host in hosts if host))

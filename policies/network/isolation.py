@@ -156,7 +156,7 @@ def _rules(doc: Doc) -> Iterator[Rule]:
 def _lost(peer: Pods, reach: Reach) -> str:
     """The namespace in which a peer finds nothing; "" where it finds something, or that cannot be known."""
     namespace = _namespace_of(peer)
-    if namespace is None or not reach.complete(namespace):
+    if namespace is None or namespace == reach.facts.dns_namespace or not reach.complete(namespace):
         return ""
     if any(peer.picks(one) or one.host_network for one in reach.by_namespace[namespace]):
         return ""

@@ -14,8 +14,10 @@ from policies.registry import policy
 from policies.world import Entry, World, mapping, sequence
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-_SILENT = frozenset({"Certificate", "Namespace", "Secret"})
-"""They name a Secret that they make, or none."""
+_SILENT = frozenset(
+    {"Certificate", "Namespace", "Secret", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+)
+"""They name a Secret that they make or judge, or none."""
 _CHARTS = ("Application", "ApplicationSet", "HelmRelease")
 
 

@@ -397,4 +397,7 @@ def environments(draw: st.DrawFn) -> Tree:
     }
     if stored["kind"] == "bitnami" or draw(st.booleans()):
         config["argocd"] = draw(argocd)
+    if found.get("kubernetesVersion") != "1.29" and draw(st.integers(0, 3)) == 0:
+        actions = st.sampled_from((["Deny"], ["Warn", "Audit"], ["Deny", "Audit"]))
+        config["admissionPolicies"] = draw(some(actions=actions, prefix=st.from_regex(r"[a-z]{1,40}", fullmatch=True)))
     return config

@@ -14,7 +14,6 @@ is added; one of kind Facts replaces facts of the base. Comments at the top stee
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -70,11 +69,12 @@ def paths() -> list[Path]:
     return sorted(path for path in FOLDER.glob("*/*.yaml") if path.parent.name != "base")
 
 
+@cache
 def load(path: Path) -> Fixture:
-    """The fixture in `path`. Raises ValueError for a directive that means nothing."""
+    """The fixture in `path`; nobody may change what it holds. Raises ValueError for a directive that means nothing."""
     told = _directives(path)
     start, known = ((), Facts()) if told.get("base") == ["none"] else base()
-    objects = {written(one): copy.deepcopy(one) for one in start}
+    objects = {written(one): one for one in start}
     for name in told.get("without", ()):
         if objects.pop(name, None) is None:
             raise ValueError(f"{path}: the base has no {name}")
