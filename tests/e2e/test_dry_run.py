@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SYNCED = ("paperclip-system", "paperclip-agents", "paperclip-policies", "argocd")
 shipped = sys.modules["shipped"]
 
 pytestmark = pytest.mark.e2e
@@ -19,7 +20,7 @@ def test_every_object_of_an_environment_passes_a_server_side_dry_run(environment
 
 
 def test_no_file_of_a_synced_folder_is_left_out(environment):
-    folders = [ROOT / "dist" / environment.name / stack for stack in ("paperclip-system", "paperclip-agents", "argocd")]
+    folders = [ROOT / "dist" / environment.name / stack for stack in SYNCED]
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     assert files == set(environment.files)
 
