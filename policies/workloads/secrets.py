@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from kubekit.pointers import join
@@ -85,6 +86,7 @@ _DOCS = (
 )
 
 
+@lru_cache(maxsize=4096)  # the values of samples stand in every environment
 def secret_in(text: str) -> str:
     """What secret `text` holds, in words ("a GitHub token"); "" for none that can be told by its form."""
     if len(text) < _SHORTEST:

@@ -32,6 +32,7 @@ ALLOWED = {
     *("secret-ref-resolves", "secret-key-exists", "configmap-ref-resolves", "es-consumed", "es-refresh-bounds"),
     *("resources-set", "memory-ratio", "high-uid", "termination-grace", "probe-timing"),
     *("svc-target-port-exists", "external-traffic-policy-local", "agents-reach-no-more", "netpol-agents-egress"),
+    "netpol-not-dangling",
 }
 
 
