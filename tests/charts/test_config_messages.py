@@ -11,6 +11,7 @@ from charts_py.cli.main import main
 from charts_py.config.environment import Environment
 from charts_py.config.load import InvalidConfig, load_environment, parse, written
 from charts_py.errors import ConfigError
+from charts_py.sources import config_files
 
 MINIMAL = """\
 apiVersion: paperclip-gitops/v1
@@ -308,19 +309,18 @@ def configs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("content", "said"), WRONG.values(), ids=WRONG)
-def test_each_problem_says_where_what_and_how_to_mend_it(content, said, configs, capsys):
+def test_each_problem_says_where_what_and_how_to_mend_it(content, said, configs):
     raw = content if isinstance(content, bytes) else content.encode()
     (configs / "a.yaml").write_bytes(raw)
-    assert main(["synth"]) == 3
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    head, place, *mend = printed.err.splitlines()
-    assert head == "error: 1 problem in the config"
+    with pytest.raises(ConfigError) as error:
+        _ = [load_environment(one.path) for one in config_files(configs)]
+    assert error.value.exit_code == 3
+    head, place, *mend = [*str(error.value).splitlines(), *str(error.value.remedy).splitlines()]
+    assert head == "1 problem in the config"
     assert place.startswith(f"environments/a.yaml:{said[0]}")
     assert re.match(r"environments/a\.yaml:\d+:\d+: ", place)
     for text in said[1:]:
         assert text in "\n".join([place, *mend])
-    assert not Path("dist").exists()
 
 
 def test_two_problems_are_shown_at_once_by_line(configs, capsys):
@@ -328,6 +328,7 @@ def test_two_problems_are_shown_at_once_by_line(configs, capsys):
     assert main(["synth"]) == 3
     said = capsys.readouterr().err
     assert said.startswith("error: 2 problems in the config\n")
+    assert not Path("dist").exists()
     assert said.index("a.yaml:6:3: server.publicUrl") < said.index("a.yaml:8:27: server.resources.requests.memory")
 
 

@@ -37,7 +37,7 @@ ALLOWED = {
 
 
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     database=None,
     derandomize=True,

@@ -145,12 +145,16 @@ def compared(fixture):
                 yield policy, cel, one, judged(policy, cel, manifest, *rest), found.get((policy.id, one), ())
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_an_api_server_refuses_what_python_finds(path):
-    fixture = fixtures.load(path)
+@pytest.mark.parametrize("folder", fixtures.folders(), ids=lambda folder: folder.name)
+def test_an_api_server_refuses_what_python_finds(folder):
+    for path in fixtures.paths(folder):
+        agrees(fixtures.load(path))
+
+
+def agrees(fixture):
     unseen = 0
     for policy, cel, one, verdict, severities in compared(fixture):
-        told = f"{policy.id} on {one}: {verdict}, Python finds {sorted(severities)}"
+        told = f"{fixture.name}: {policy.id} on {one}: {verdict}, Python finds {sorted(severities)}"
         if fixture.silent and policy.id == fixture.policy and severities and verdict == "pass":
             unseen += 1
             continue
@@ -161,7 +165,7 @@ def test_an_api_server_refuses_what_python_finds(path):
             acted = max(map(RANK.index, severities))
             assert RANK.index(cel.severity or policy.severity) <= acted, f"{told}: too hard, see Cel.severity"
     speaks = any(policy.id == fixture.policy for policy in WITH_CEL)
-    assert not (fixture.silent and speaks) or unseen, "CEL sees it all: take `# cel: silent` away"
+    assert not (fixture.silent and speaks) or unseen, f"{fixture.name}: CEL sees it all, take `# cel: silent` away"
 
 
 def test_an_api_server_refuses_nothing_of_the_base():

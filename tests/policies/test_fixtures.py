@@ -27,20 +27,21 @@ def test_the_base_is_clean():
     assert [(one.policy, str(one.object), one.pointer, one.message) for one in found] == []
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_fixture_raises_its_policy_and_no_other(path):
-    fixture = fixtures.load(path)
-    found = [
-        (
-            one.policy,
-            "/".join(part for part in (one.object.kind, one.object.namespace, one.object.name) if part),
-            one.pointer,
-        )
-        for one in findings(fixture)
-    ]
-    assert set(found) == {(fixture.policy, *place) for place in fixture.finds}
-    assert bool(found) is not fixture.passes
-    assert fixture.passes or fixture.finds
+@pytest.mark.parametrize("folder", fixtures.folders(), ids=lambda folder: folder.name)
+def test_each_fixture_raises_its_policy_and_no_other(folder):
+    for path in fixtures.paths(folder):
+        fixture = fixtures.load(path)
+        found = [
+            (
+                one.policy,
+                "/".join(part for part in (one.object.kind, one.object.namespace, one.object.name) if part),
+                one.pointer,
+            )
+            for one in findings(fixture)
+        ]
+        assert set(found) == {(fixture.policy, *place) for place in fixture.finds}, fixture.name
+        assert bool(found) is not fixture.passes, fixture.name
+        assert fixture.passes or fixture.finds, fixture.name
 
 
 def test_every_policy_has_a_fixture_that_passes_and_one_that_fails():

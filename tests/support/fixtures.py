@@ -64,9 +64,14 @@ def base() -> tuple[tuple[Manifest, ...], Facts]:
     return tuple(one for one in documents if not facts_.is_facts(one)), known
 
 
-def paths() -> list[Path]:
-    """Every fixture file."""
-    return sorted(path for path in FOLDER.glob("*/*.yaml") if path.parent.name != "base")
+def folders() -> list[Path]:
+    """One a policy."""
+    return sorted(path for path in FOLDER.iterdir() if path.name != "base" and path.is_dir())
+
+
+def paths(folder: Path | None = None) -> list[Path]:
+    """Every fixture file, or those of one policy."""
+    return sorted(path for one in ([folder] if folder else folders()) for path in one.glob("*.yaml"))
 
 
 @cache
