@@ -25,6 +25,10 @@ GO_TOOLS = {
     "kube-linter": "golang.stackrox.io/kube-linter/cmd/kube-linter@v0.7.6",
     "kube-score": "github.com/zegl/kube-score/cmd/kube-score@v1.20.0",
 }
+_OF_THE_CLUSTER = (
+    *("ciliumload", "ciliuml2", "service-paperclip-lb", "service-paperclip-shell"),
+    "validatingadmissionpolic",
+)
 ALONE = """
 import gc, json, sys, time
 gc.disable()
@@ -54,8 +58,7 @@ def objects(folder: Path, count: int) -> Path:
         name: [
             path.read_text()
             for path in sorted((ROOT / "dist" / name).glob("paperclip-*/*-*.yaml"))
-            if path.name != "configmap-paperclip-job-templates.yaml"
-            and not path.name.startswith(("ciliumload", "ciliuml2", "service-paperclip-lb", "service-paperclip-shell"))
+            if path.name != "configmap-paperclip-job-templates.yaml" and not path.name.startswith(_OF_THE_CLUSTER)
         ]
         for name in ("minimal", "operating-post", "frank-2026-08")
     }
