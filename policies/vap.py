@@ -9,8 +9,8 @@ it belongs to Paperclip, and each thing once:
   account from outside Paperclip's namespaces is believed.
 * What the cluster does for itself (binding a claim, moving finalizers) and every change of what is being deleted pass:
   refusing them would hold what was there before the policy.
-* A waiver is a match condition. It covers its object whatever the message, since CEL does not see the parts of it that
-  `containing` tells apart; a waiver of a Job template covers the Jobs that are made from it.
+* A waiver is a match condition. It covers its whole object, since CEL does not see the parts of it that `container` and
+  `containing` tell apart; a waiver of a Job template covers the Jobs that are made from it.
 """
 
 from __future__ import annotations
