@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,9 +19,9 @@ from charts_py.cachedir import cache_root
 from charts_py.cli import schemas as verb
 from charts_py.errors import ClusterUnreachable, ConfigError, GitopsError, ToolMissing, UsageError
 from policies.schemas.crds import CrdSchemas
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared" / "schemas"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = {
     "example.io/widget_v1.json": b'{"type": "object"}',
@@ -98,11 +97,10 @@ def names_in(folder: Path) -> list[str]:
 def test_the_lock_of_this_repository_pins_what_the_catalog_holds() -> None:
     lock = catalog.read_lock(ROOT / "crd-schemas.lock")
     assert len(lock.sums) >= 18
-    if not SHARED.is_dir():
-        pytest.skip(f"NOT CHECKED: {SHARED} is absent, and with it the data of the pinned commit")
-    assert lock.commit in (SHARED / "README.md").read_text()
+    folder = needed.schemas()
+    assert lock.commit in (folder / "README.md").read_text()
     for name, expected in lock.sums.items():
-        assert hashlib.sha256((SHARED / name).read_bytes()).hexdigest() == expected, name
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected, name
 
 
 def test_the_lock_covers_the_kinds_that_the_stacks_emit() -> None:
@@ -261,8 +259,7 @@ class Api(BaseHTTPRequestHandler):
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An API on the loopback, and a kubectl context that points at it."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("NOT CHECKED: kubectl is not on PATH")
+    needed.program("kubectl", "what is pulled from a cluster")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -306,8 +303,7 @@ def test_without_names_and_a_lock_there_is_nothing_to_ask_for(tmp_path: Path) ->
 
 
 def test_a_cluster_that_does_not_answer_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("NOT CHECKED: kubectl is not on PATH")
+    needed.program("kubectl", "what is pulled from a cluster")
     kubeconfig(tmp_path, monkeypatch, 1)
     with pytest.raises(ClusterUnreachable, match="refused"):
         catalog.pull_from_cluster(None, ["Widget"], tmp_path / "into")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import needed
+
 SCRIPT = (Path(__file__).parents[2] / "templates" / "entry.sh").read_text()
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
 DIGEST = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
@@ -23,8 +25,7 @@ BYTES = bytes(range(256))
 @pytest.fixture(params=sorted(SHELLS))
 def shell(request: pytest.FixtureRequest) -> list[str]:
     command = SHELLS[request.param]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed: entry.sh is not tested with it; apt-get install {command[0]}")
+    needed.program(command[0], "entry.sh in this shell")
     return command
 
 

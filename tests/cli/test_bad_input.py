@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from charts_py import manifests
 from charts_py.cli.main import main
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """\
@@ -249,9 +250,7 @@ def test_numbers_that_no_cluster_can_hold(empty, capsys):
 
 
 def test_what_our_writer_cannot_write_is_told_where_kubeconform_would_have_read_it(empty, capsys):
-    binary = ROOT / ".tools" / "bin" / "kubeconform"
-    if not binary.is_file():
-        pytest.skip("NOT CHECKED: kubeconform is not installed; `make tools` installs it")
+    binary = needed.kubeconform()
     Path(".tools/bin").mkdir(parents=True)
     shutil.copy(binary, ".tools/bin/kubeconform")
     # Beyond 63 bits: Go reads it, and shows it as a float.

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from charts_py.cli.main import main
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = ROOT / ".tools" / "bin" / "kubeconform"
 GOOD = """\
 apiVersion: v1
 kind: ConfigMap
@@ -286,18 +286,11 @@ def test_that_kubeconform_did_not_run_is_one_line(empty, capsys, monkeypatch):
     assert "kubeconform is neither in" in capsys.readouterr().err
 
 
-def binary():
-    """The real one, from `make tools`."""
-    if not BINARY.is_file():
-        pytest.skip("NOT CHECKED: kubeconform is not installed; `make tools` installs it")
-    return BINARY
-
-
 @pytest.fixture
 def kubeconform(empty):
     """The real binary, where `make tools` puts it."""
     (empty / ".tools" / "bin").mkdir(parents=True)
-    shutil.copy(binary(), empty / ".tools" / "bin" / "kubeconform")
+    shutil.copy(needed.kubeconform(), empty / ".tools" / "bin" / "kubeconform")
     return empty
 
 
@@ -313,7 +306,7 @@ def test_the_real_kubeconform_is_of_the_same_mind_and_says_nothing_twice(kubecon
 
 def test_the_real_kubeconform_accepts_everything_that_is_shipped(project, capsys):
     (project / ".tools" / "bin").mkdir(parents=True)
-    shutil.copy(binary(), project / ".tools" / "bin" / "kubeconform")
+    shutil.copy(needed.kubeconform(), project / ".tools" / "bin" / "kubeconform")
     assert main(["check", "--kubeconform", "require"]) == 0, capsys.readouterr().err
 
 

@@ -15,6 +15,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 
 from charts_py.cli.main import main
 from policies.reports import FORMATS
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 POD = """\
@@ -345,9 +346,7 @@ def test_no_report_ever_holds_a_secret(form, empty, capsys, monkeypatch):
 
 
 def test_the_real_kubeconform_tells_no_secret_either(empty, capsys):
-    binary = ROOT / ".tools" / "bin" / "kubeconform"
-    if not binary.is_file():
-        pytest.skip("NOT CHECKED: kubeconform is not installed; `make tools` installs it")
+    binary = needed.kubeconform()
     Path(".tools/bin").mkdir(parents=True)
     shutil.copy(binary, ".tools/bin/kubeconform")
     Path("all.yaml").write_text(planted())

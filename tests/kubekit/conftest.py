@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.support import needed
 
 Kubectl = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -17,9 +18,7 @@ Kubectl = Callable[..., subprocess.CompletedProcess[bytes]]
 @pytest.fixture
 def kubectl(tmp_path) -> Kubectl:
     """Runs kubectl offline; its first argument is what it reads from standard input."""
-    binary = shutil.which("kubectl")
-    if binary is None:
-        pytest.skip("kubectl is not installed: NOTHING HAS BEEN CHECKED AGAINST THE GO READER")
+    binary = needed.program("kubectl", "what readers in Go make of the YAML")
 
     def run(text: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         environment = {**os.environ, "KUBECONFIG": os.devnull, "HOME": str(tmp_path)}

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,15 +14,14 @@ from random import Random
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from kubekit.identity import ObjectId
 from policies.schemas import faults, kubeconform, versions
 from policies.schemas.builtin import BuiltinSchemas
 from policies.schemas.crds import CrdSchemas
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared" / "schemas"
 VERSION = "1.33"
 META = {"name": "x", "namespace": "paperclip-agents", "labels": {"app": "x"}}
 POD = {
@@ -150,9 +147,7 @@ def population(sound: list[dict[str, Any]], each: int) -> list[dict[str, Any]]:
 
 
 def shared() -> CrdSchemas:
-    if not SHARED.is_dir():
-        pytest.skip(f"NOT CHECKED: {SHARED} is absent, and with it the schemas of custom resources")
-    return CrdSchemas([SHARED])
+    return CrdSchemas([needed.schemas()])
 
 
 def split(verdicts: list[bool]) -> tuple[int, int]:
@@ -209,14 +204,12 @@ def test_making_the_schemas_small_changes_no_verdict_but_that_on_null() -> None:
 
 
 def test_kubeconform_agrees_with_the_check_in_process(tmp_path: Path) -> None:
-    binary = shutil.which("kubeconform", path=f"{ROOT / '.tools' / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    if binary is None:
-        pytest.skip("NOT CHECKED: kubeconform is neither in .tools/bin nor on PATH; run `make tools`")
+    binary = needed.kubeconform()
     crds = shared()
     objects = population([*BUILTIN, *CUSTOM], 60)
     for number, manifest in enumerate(objects):
         manifest["metadata"] = {**META, "name": f"x{number}"}
-    runner = kubeconform.Kubeconform(Path(binary), VERSION, crds, cache=tmp_path)
+    runner = kubeconform.Kubeconform(binary, VERSION, crds, cache=tmp_path)
     theirs = runner.check_manifests([(manifest, None) for manifest in objects])
     assert theirs.coverage.checked == len(objects)
     refused = {finding.object.name for finding in theirs.findings if finding.object}

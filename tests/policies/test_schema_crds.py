@@ -11,9 +11,9 @@ import pytest
 from policies.model import Severity
 from policies.schemas.check import SchemaReport, check
 from policies.schemas.crds import CrdSchemas, SchemaFileBroken, relative_path, says_something
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared" / "schemas"
 WIDGET = {
     "type": "object",
     "additionalProperties": False,
@@ -295,11 +295,10 @@ def test_a_broken_file_raises_for_a_direct_caller(tmp_path: Path) -> None:
 
 
 def test_every_schema_of_the_catalog_compiles_and_checks() -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"NOT CHECKED: {SHARED} is absent, and with it the schemas of custom resources")
-    crds = CrdSchemas([SHARED])
+    folder = needed.schemas()
+    crds = CrdSchemas([folder])
     seen = 0
-    for path in sorted(SHARED.glob("*/*.json")):
+    for path in sorted(folder.glob("*/*.json")):
         kind, _, version = path.stem.rpartition("_")
         found = crds.find(path.parent.name, kind, version)
         assert found is not None

@@ -16,6 +16,7 @@ from policies.model import Severity, Source
 from policies.schemas import kubeconform
 from policies.schemas.crds import CrdSchemas
 from policies.schemas.kubeconform import Kubeconform, KubeconformFailed, KubeconformMissing
+from tests.support import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG_MAP = {
@@ -51,10 +52,7 @@ WIDGET_SCHEMA = {
 
 @pytest.fixture(scope="module")
 def binary() -> Path:
-    try:
-        return kubeconform.find(root=ROOT)
-    except KubeconformMissing as error:
-        pytest.skip(f"NOT CHECKED: {error}. {error.remedy}")
+    return needed.kubeconform()
 
 
 @pytest.fixture
