@@ -166,7 +166,8 @@ def _facts(batch: Batch, rules: Rules) -> tuple[Facts, list[Finding]]:
         try:
             known = facts_.of(document, known)
         except facts_.FactsError as error:
-            raise ConfigError("\n".join(f"{file}: {line}" for line in str(error).splitlines()), "mend it") from None
+            said = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
+            raise ConfigError(said, f"correct it in {file}") from None
     known = facts_.with_declared(known, rules.declared)
     return replace(known, kubernetes_version=rules.version or known.kubernetes_version), broken
 

@@ -7,6 +7,7 @@ the manifests or in a file of its own (`check --facts FILE`). What is not said i
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,9 @@ def of(document: Mapping[str, Any], onto: Facts | None = None) -> Facts:
             continue
         reader = _READERS.get(key)
         if reader is None:
-            problems.append(f"there is no fact {key!r}; known: {', '.join(sorted(_READERS))}")
+            near = difflib.get_close_matches(str(key), _READERS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(_READERS))}"
+            problems.append(f"there is no fact {key!r}; {hint}")
             continue
         name, read = reader
         try:

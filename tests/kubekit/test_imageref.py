@@ -96,7 +96,7 @@ def test_a_reference_made_of_parts_is_written_in_full():
     assert ImageRef("ghcr.io", "a/b", "1").text == "ghcr.io/a/b:1"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.text("ab.:/@-_A09[] é\n", max_size=20) | st.text(max_size=8))
 def test_any_text_is_an_image_or_an_error(text):
     try:

@@ -159,7 +159,7 @@ def kubernetes_expands(text: str, variables: dict[str, str]) -> str:
     return "".join(out)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.one_of(st.text(alphabet="$()A", max_size=20), TEXT))
 def test_what_kubernetes_makes_of_an_escaped_text_is_the_text(text: str) -> None:
     assert kubernetes_expands(escaped(text), {"A": "expanded", "": "expanded", "HOME": "expanded"}) == text

@@ -10,7 +10,7 @@ from kubekit import names
 
 RAW = st.text(max_size=90) | st.text("abA/._- é", max_size=90)
 LABELS = st.from_regex(r"\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-PROPERTY = settings(deadline=None, max_examples=150)
+PROPERTY = settings(deadline=None)
 
 CHECKS = {
     "dns_label": (names.is_dns_label, names.explain_dns_label),

@@ -91,7 +91,7 @@ def test_the_form_of_the_api_server(text, form):
     assert canonical(text) == form
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(QUANTITIES)
 def test_the_canonical_form_is_the_same_number_to_the_nano(text):
     exact, rounded = parse(text), parse(canonical(text))

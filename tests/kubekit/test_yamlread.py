@@ -208,7 +208,7 @@ def refusal(text) -> YamlProblem | None:
     return None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_any_text_is_read_or_refused_with_a_place_in_it(text):
     error = refusal(text)

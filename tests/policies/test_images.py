@@ -127,7 +127,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(parts=st.lists(pieces, min_size=1, max_size=9), pinned=st.booleans())
 def test_cel_and_python_read_any_text_alike(parts, pinned):
     text = "".join(parts) + (f"@{DIGEST}" if pinned else "")

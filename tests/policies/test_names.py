@@ -52,7 +52,7 @@ texts = st.text(st.sampled_from("aZ0-_./% ä\n"), max_size=12) | st.sampled_from
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(
     name=texts, kind=st.sampled_from(["ConfigMap", "Service", "Namespace", "ServiceAccount", "Pod"]), ours=st.booleans()
 )
@@ -61,14 +61,14 @@ def test_cel_and_python_read_a_name_alike(name, kind, ours):
     assert agrees("name-dns-label", one)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(key=texts, value=texts)
 def test_cel_and_python_read_a_label_alike(key, value):
     assert agrees("label-syntax", thing(labels={key: value}))
     assert agrees("label-syntax", thing("Service", spec={"selector": {key: value}}))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(run_id=st.text(st.sampled_from("aB0-_./ "), max_size=70), label=texts | st.none())
 def test_cel_refuses_no_label_that_python_takes(run_id, label):
     """Of shortened labels CEL knows only the form, so there it takes more."""

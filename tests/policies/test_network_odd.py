@@ -48,7 +48,7 @@ PLACES = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), trees), min_size=1, max_size=3), st.booleans())
 def test_no_tree_whatever_stops_them(changes, known):
     objects = list(OBJECTS)

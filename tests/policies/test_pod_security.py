@@ -384,7 +384,7 @@ FULL = next(
 PLACES = sorted({re.sub(r"^/", "", place) for place, _ in pointers.walk(FULL)} | {"containers", "securityContext"})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(place=st.sampled_from(PLACES), depth=st.integers(1, 6), tree=trees, annotations=trees)
 def test_no_tree_whatever_stops_a_check(place, depth, tree, annotations):
     spec = copy.deepcopy(FULL)

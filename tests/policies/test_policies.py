@@ -30,7 +30,7 @@ def everything_in(tree, pointer=""):
             yield from everything_in(value, pointers.join(pointer, key))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(path=st.sampled_from(PATHS), data=st.data())
 def test_no_tree_whatever_stops_a_policy(path, data):
     fixture = fixtures.load(path)

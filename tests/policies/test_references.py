@@ -204,7 +204,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(data=st.data(), value=junk)
 def test_no_object_is_too_odd(data, value):
     manifest = copy.deepcopy(data.draw(st.sampled_from(SUBJECTS)))

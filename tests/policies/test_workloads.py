@@ -133,7 +133,7 @@ def expanded(text):
     return names
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(text=st.text(alphabet="$()AB x", max_size=14))
 def test_references_are_those_that_kubernetes_sees(text):
     late = [{"name": name, "value": "x"} for name in ("A", "B", "AB", "BA", "AA", "BB")]
@@ -160,13 +160,13 @@ def test_what_chance_wrote_is_told_from_words(length):
 WORDS = ["Server", "Side", "paperclip", "Feature", "gate", "Job", "Template", "v1", "Beta2", "claude", "Node", "api"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(words=st.lists(st.sampled_from(WORDS), min_size=4, max_size=12), join=st.sampled_from(["", "-", "_", "/"]))
 def test_words_that_are_joined_are_no_key(words, join):
     assert not is_random(join.join(words))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(text=st.from_regex(r"[a-z]{0,4}(sk-|ghp_|eyJ|AKIA|https?://)[A-Za-z0-9:@/$(){}._-]{0,45}", fullmatch=True))
 def test_the_api_server_knows_the_same_forms(text):
     manifest = workload(env=[{"name": "VALUE", "value": text}])
@@ -270,7 +270,7 @@ def laid(tree, path, value, choose):
     return True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(data=st.data(), tree=trees, place=st.sampled_from(PLACES))
 def test_no_tree_whatever_stops_a_policy(data, tree, place):
     objects, facts = fixtures.base()
