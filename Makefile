@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 VENV := .venv
+COUNT := 1000000
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -30,6 +31,9 @@ bench: $(VENV)/.dev ## a table of figures and ratios
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/linters.py $(ARGS)
 	@$(BIN)/python bench/planted.py
+	@$(BIN)/python -m bench.launcher $(ARGS)
+faults: $(VENV)/.dev ## every figure of reliability, replayable by seed; COUNT histories
+	@$(BIN)/python -m tests.faults.figures --histories $(COUNT) $(ARGS)
 lint: $(VENV)/.dev ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-cache
 tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
@@ -41,4 +45,4 @@ docs: $(VENV)/.run ## docs/policies.md, from the policies themselves
 lock: ## new versions of every package, by hash
 	@sh scripts/lock.sh
 
-.PHONY: help setup synth check diff test e2e bench lint tools schema docs lock
+.PHONY: help setup synth check diff test e2e bench faults lint tools schema docs lock

@@ -31,7 +31,8 @@ _SIZES: tuple[Literal["smallest", "example"], ...] = (
     "example",
 )  # the largest: by a test, 5 ms each
 _RESERVED_PREFIXES = ("paperclip.io/", "app.kubernetes.io/", "kueue.x-k8s.io/", "batch.kubernetes.io/")
-_CONTRACT = "contract"
+CONTRACT, FACTS = "contract", "facts"
+"""The files beside the templates: what may be put into them, and what the policies must know of the cluster."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class JobTemplateSettings:
     home: str = "/workspace/home"
     working_dir: str = "/workspace/project"
     prompt_mount: str = "/run/paperclip/prompt"
+    bundle_mount: str = "/run/paperclip/bundle"
     scratch: tuple[ScratchVolume, ...] = (ScratchVolume("tmp", "/tmp", "2Gi"),)  # noqa: S108 - a volume of its own
     user: int = 1000
     deadline_seconds: int = 4 * 3600
@@ -121,10 +123,17 @@ def synthesize(settings: JobTemplateSettings, templates: Path | None = None) -> 
     return made
 
 
-def config_map(templates: tuple[JobTemplate, ...], name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
-    """The ConfigMap that the launcher loads: <template>.json for each, and contract.json."""
+def config_map(
+    templates: tuple[JobTemplate, ...],
+    known: Mapping[str, Any],
+    name: str,
+    namespace: str,
+    labels: Mapping[str, str],
+) -> Manifest:
+    """The ConfigMap that the launcher loads: <template>.json for each, contract.json, and `known` as facts.json."""
     data = {f"{template.name}.json": template.to_text() for template in templates}
-    data[f"{_CONTRACT}.json"] = templates[0].contract.text if templates else ""
+    data[f"{CONTRACT}.json"] = templates[0].contract.text if templates else ""
+    data[f"{FACTS}.json"] = json.dumps(known, sort_keys=True, separators=(",", ":"))
     size = sum(len(key.encode()) + len(text.encode()) for key, text in data.items())
     if size > MAX_CONFIG_MAP_BYTES:
         raise ConfigError(
@@ -135,11 +144,11 @@ def config_map(templates: tuple[JobTemplate, ...], name: str, namespace: str, la
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def files(templates: tuple[JobTemplate, ...]) -> Mapping[str, bytes]:
+def files(templates: tuple[JobTemplate, ...], known: Mapping[str, Any]) -> Mapping[str, bytes]:
     """The same for people: file name -> YAML. None is a Kubernetes object: nothing may apply this folder."""
-    trees = {template.name: json.loads(template.to_text()) for template in templates}
+    trees: dict[str, Any] = {template.name: json.loads(template.to_text()) for template in templates}
     if templates:
-        trees[_CONTRACT] = json.loads(templates[0].contract.text)
+        trees |= {CONTRACT: json.loads(templates[0].contract.text), FACTS: known}
     return {f"{name}.yaml": yamlwrite.dump(tree).encode() for name, tree in sorted(trees.items())}
 
 
@@ -177,6 +186,7 @@ def _bounds(settings: JobTemplateSettings, kind: JobKindSettings) -> dict[str, d
         "node_selector": dict(settings.node_selector or {}) or None,
         "tolerations": [dict(toleration) for toleration in settings.tolerations] or None,
         "priority_class": settings.priority_class,
+        "runtime_class": settings.runtime_class,
         "queue_name": settings.queue_name,
     }
     bounds = {name: {"default": value} for name, value in defaults.items() if value is not None}
@@ -190,10 +200,10 @@ def _bounds(settings: JobTemplateSettings, kind: JobKindSettings) -> dict[str, d
 def _check(settings: JobTemplateSettings) -> None:
     """What no placeholder guards."""
     names = [kind.name for kind in settings.kinds]
-    if len(set(names)) != len(names) or _CONTRACT in names or not names:
+    if len(set(names)) != len(names) or not {CONTRACT, FACTS}.isdisjoint(names) or not names:
         raise ConfigError(
             f"the kinds of Job are {', '.join(names) or 'none'}",
-            f'declare at least one, each with a name of its own, none of them "{_CONTRACT}"',
+            f'declare at least one, each with a name of its own, none of them "{CONTRACT}" or "{FACTS}"',
         )
     for what, path in (("home", settings.home), ("working_dir", settings.working_dir)):
         if not path.startswith(f"{settings.workspace_mount}/"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from charts_py.constructs.addresses import BALANCER
-from policies.facts import External, Facts, external_of, with_declared
+from policies.facts import API_VERSION, KIND, External, Facts, external_of, with_declared
 
 if TYPE_CHECKING:
     from charts_py.config.environment import Environment
@@ -50,6 +50,22 @@ def facts(environment: Environment | None, images: ImageLock | None = None) -> F
         api_clients=frozenset({f"{system}/paperclip"}) if environment.launcher.enabled else frozenset(),
     )
     return with_declared(known, tuple(external_of(text) for text in environment.checks.externals))
+
+
+def launch_facts(environment: Environment, images: ImageLock | None = None) -> dict[str, Any]:
+    """What the launcher must know to have a Job judged before it creates it, as a document of kind Facts."""
+    known = facts(environment, images)
+    agents = environment.agents.namespace
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "kubernetesVersion": known.kubernetes_version,
+        "namespaces": [agents],
+        "externals": sorted(str(one) for one in known.externals if one.namespace == agents),
+        "registries": list(known.registries),
+        "privateRegistries": list(known.private_registries),
+        "pinnedImages": dict(sorted(known.pinned_images.items())),
+    }
 
 
 def _externals(environment: Environment) -> Iterator[External]:

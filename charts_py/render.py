@@ -13,6 +13,7 @@ from charts_py.constructs.applications import AGENTS, ARGOCD, DATABASE, POLICIES
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.jobtemplates import settings
 from charts_py.images import ImageLock
+from charts_py.known import launch_facts
 from charts_py.rendering import RenderedObject, Rendering
 from charts_py.stacks import agents, argocd, policies, system
 from kubekit import yamlwrite
@@ -48,7 +49,8 @@ def prepare(
         for concept in concepts
         for manifest in inputs.objects_of(concept)
     )
-    files = {f"{JOB_TEMPLATES}/{name}": data for name, data in jobtemplates.files(inputs.job_templates).items()}
+    made = jobtemplates.files(inputs.job_templates, launch_facts(environment, images))
+    files = {f"{JOB_TEMPLATES}/{name}": data for name, data in made.items()}
     if environment.database.kind == "bitnami":
         values = yamlwrite.dump(database.bitnami_values(environment.database, images))
         files[f"{DATABASE}/values.yaml"] = values.encode()

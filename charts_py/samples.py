@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kubekit import names, yamlread
+from kubekit import names, podspec, yamlread
 from kubekit.identity import Manifest, ObjectId
 from kubekit.jobtemplate import Contract, JobTemplate, TemplateError
 from policies.facts import External, Facts
@@ -24,7 +24,7 @@ SIZES: tuple[Literal["example", "smallest", "largest"], ...] = ("example", "smal
 """The order in which samples speak: what two of them say is said of the first."""
 
 _CONSTRUCT = "job-templates"
-_CONTRACT = "contract.yaml"
+_CONTRACT, _FACTS = "contract.yaml", "facts.yaml"
 _LARGEST = 4 << 20  # bytes
 # The environment sets them, and its own are judged; those of the contract are of no cluster in particular.
 _OF_ENVIRONMENT = frozenset({"image", "resources", "priority_class"})
@@ -57,9 +57,9 @@ def with_externals(known: Facts, jobs: Iterable[Manifest]) -> Facts:
 def externals(jobs: Iterable[Manifest]) -> tuple[External, ...]:
     """The Secrets that the launcher makes for each sample; what is in them is the run's."""
     return tuple(
-        External("Secret", str(job["metadata"].get("namespace", "")), f"{job['metadata']['name']}-{suffix}")
+        External("Secret", str(job["metadata"].get("namespace", "")), name)
         for job in jobs
-        for suffix in ("env", "prompt")
+        for name in podspec.run_secrets(job)
     )
 
 
@@ -91,7 +91,7 @@ def read_templates(files: Mapping[str, bytes]) -> tuple[JobTemplate, ...]:
 
     Raises TemplateError for what is no template, YamlProblem for what is no YAML.
     """
-    trees = {name: _tree(name, raw) for name, raw in files.items() if name.endswith(".yaml")}
+    trees = {name: _tree(name, raw) for name, raw in files.items() if name.endswith(".yaml") and name != _FACTS}
     if not trees:
         return ()
     if _CONTRACT not in trees:
@@ -131,9 +131,10 @@ def _run(template: JobTemplate, size: Literal["example", "smallest", "largest"])
     for what in _LABELS:
         if f"{what}_id" in values:
             values[f"{what}_label"] = names.label_value(values[f"{what}_id"])
-    values["job_name"] = names.job_name(values["run_id"])
+    values["job_name"] = names.job_name(values["agent_id"], values["run_id"])
     values["workspace_subpath"] = f"workspaces/{names.slug_with_hash(values['agent_id'])}"
-    values["prompt_secret"] = f"{values['job_name']}-prompt"
+    parts = range(len(values["prompt_sources"]))
+    values["prompt_sources"] = [f"{values['job_name']}-sample-{part}" for part in parts]
     if "env_from_secret" in values:
-        values["env_from_secret"] = f"{values['job_name']}-env"
+        values["env_from_secret"] = f"{values['job_name']}-sample-env"
     return values

@@ -19,7 +19,7 @@ LAUNCHER_CALLS = (
     Call("batch", "jobs", ("create", "get", "list", "watch", "patch", "delete"), "a run is a Job"),
     Call("", "pods", ("get", "list", "watch", "delete"), "state of the run; a cancelled pod is proven gone"),
     Call("", "pods/log", ("get",), "the log of the run"),
-    Call("", "events", ("list", "watch"), "why a pod does not start"),
+    Call("", "events", ("create", "list", "watch"), "why a pod does not start; what the launcher did to a Job"),
     # No get and no list: the launcher writes the prompt and the token of a run and never reads one back.
     Call("", "secrets", ("create", "delete"), "the prompt and the token of one run"),
     Call("", "persistentvolumeclaims", ("get",), "whether the workspace is bound, and its mode"),

@@ -107,17 +107,18 @@ def slug_with_hash(raw: str, limit: int = MAX_LABEL) -> str:
     _check_limit(limit)
     if len(raw) <= limit and is_dns_label(raw) and not _SHORTENED.search(raw):
         return raw
-    plain = unicodedata.normalize("NFKD", raw[: 4 * limit]).encode("ascii", "ignore").decode().lower()
-    return _shorten(re.sub("[^a-z0-9]+", "-", plain), raw, limit)
+    return _shorten(_slug(raw, limit), raw, limit)
 
 
-def job_name(run_id: str) -> str:
-    """The name of the Job of a run: "run-" and the run's id, shortened with a hash where it is no legal name.
+def job_name(agent_id: str, run_id: str) -> str:
+    """The name of the Job of a run: "run-", what is legal of the run's id, and a hash of agent and run.
 
-    Two runs never share a name, and a run always has the same one: so a second create of the same run answers 409
+    Two pairs never share a name, and a pair always has the same one: so a second create of the same run answers 409
     and means "mine". At most 63 characters, since the Job controller makes a label of it.
     """
-    return _JOB_PREFIX + slug_with_hash(run_id, MAX_LABEL - len(_JOB_PREFIX))
+    # The length says where the agent ends: no two pairs make the same text.
+    pair = f"{len(agent_id)}:{agent_id}{run_id}"
+    return _JOB_PREFIX + _shorten(_slug(run_id, MAX_LABEL), pair, MAX_LABEL - len(_JOB_PREFIX))
 
 
 def label_value(raw: str, limit: int = MAX_LABEL) -> str:
@@ -127,6 +128,12 @@ def label_value(raw: str, limit: int = MAX_LABEL) -> str:
         return raw
     plain = unicodedata.normalize("NFKD", raw[: 4 * limit]).encode("ascii", "ignore").decode()
     return _shorten(re.sub("[^A-Za-z0-9_.]+", "-", plain), raw, limit)
+
+
+def _slug(raw: str, limit: int) -> str:
+    """What is left of `raw` in a DNS label, before it is cut to `limit`."""
+    plain = unicodedata.normalize("NFKD", raw[: 4 * limit]).encode("ascii", "ignore").decode().lower()
+    return re.sub("[^a-z0-9]+", "-", plain)
 
 
 def _check_limit(limit: int) -> None:

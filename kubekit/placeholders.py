@@ -17,6 +17,7 @@ Check: TypeAlias = Callable[[Any, list[str]], Any]
 
 ANY_TEXT = r"[^\x00]*"
 _SHOWN = 60
+_LONGEST_NAME = 253  # of an object
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
@@ -270,6 +271,22 @@ def _tolerations(placeholder: Placeholder) -> Check:
     return check
 
 
+def _secret_sources(placeholder: Placeholder) -> Check:
+    """Takes the names of Secrets, and gives what a projected volume has for them."""
+    name, matches = placeholder.name, re.compile(placeholder.pattern).fullmatch
+
+    def check(value: Any, problems: list[str]) -> Any:
+        if not isinstance(value, list | tuple):
+            problems.append(f"{name} is {_kind(value)}, not a list of Secrets")
+            return value
+        if not _count(placeholder, len(value), problems):
+            wrong = [one for one in value if not isinstance(one, str) or len(one) > _LONGEST_NAME or not matches(one)]
+            problems.extend(f"{name} has {shown(one)}, which is no name of a Secret" for one in wrong)
+        return [{"secret": {"name": one}} for one in value]
+
+    return check
+
+
 def _resources(placeholder: Placeholder) -> Check:
     name, matches = placeholder.name, re.compile(placeholder.pattern).fullmatch
 
@@ -300,8 +317,9 @@ CHECKS: Mapping[str, Callable[[Placeholder], Check]] = {
     "map": _map,
     "tolerations": _tolerations,
     "resources": _resources,
+    "secret_sources": _secret_sources,
 }
-LISTS = frozenset({"strings", "environment", "tolerations"})
+LISTS = frozenset({"strings", "environment", "tolerations", "secret_sources"})
 MAPS = frozenset({"map", "resources"})
 
 

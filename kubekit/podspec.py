@@ -17,6 +17,8 @@ _POD_SPEC = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
     "Rollout": ("spec", "template", "spec"),
 }
+PROMPT = "prompt"
+"""The volume of an agent's pod that holds its prompt."""
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -63,6 +65,24 @@ def containers(manifest: Mapping[str, Any]) -> Iterator[ContainerView]:
         for index, container in enumerate(found if isinstance(found, list) else ()):
             if isinstance(container, Mapping):
                 yield ContainerView(f"{pointer}/{name}/{index}", name, container)
+
+
+def prompt_secrets(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """The Secrets that hold the prompt and the files of an agent's run, in their order."""
+    volumes = (pod_spec(job) or {}).get("volumes") or ()
+    sources = [one for volume in volumes if volume.get("name") == PROMPT for one in volume["projected"]["sources"]]
+    return tuple(str(one["secret"]["name"]) for one in sources)
+
+
+def environment_secret(job: Mapping[str, Any]) -> str:
+    """The Secret whose keys are variables of an agent's run; "" where there is none."""
+    found = [one for container in containers(job) for one in container.spec.get("envFrom") or ()]
+    return str(found[0]["secretRef"]["name"]) if found else ""
+
+
+def run_secrets(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """All Secrets that are made for one run alone."""
+    return (*prompt_secrets(job), *(one for one in (environment_secret(job),) if one))
 
 
 def _walk(tree: object, path: tuple[str, ...] | None) -> Mapping[str, Any] | None:

@@ -19,7 +19,9 @@ from policies.world import PODS, Entry, World, mapping, sequence
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/"
 _SYNC = "https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/"
 _KEEP = (("Prune", frozenset({"false", "confirm"})), ("Delete", frozenset({"false", "confirm"})))
-_FOLDER = r"workspaces/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+_SEGMENT = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+_FOLDER = rf"workspaces/{_SEGMENT}"
+_BUNDLE = rf"bundles/{_SEGMENT}/{_SEGMENT}"
 _DATA, _WORKSPACE = "paperclip-data", "paperclip-agent-workspace"
 
 
@@ -158,15 +160,16 @@ def _class_faults(pointer: str, claim: Mapping[str, Any], classes: Mapping[str, 
     title="An agent mounts its own folder of a claim, and no other",
     rationale=(
         "Without a subPath an agent reads and writes the work of every other agent; a subPath from free text can lead"
-        " anywhere in the claim."
+        " anywhere in the claim. Skills are shared, and so read-only."
     ),
-    remedy="set subPath to workspaces/ and one segment that names the agent",
+    remedy="set subPath to workspaces/ and one segment that names the agent; mount bundles/ of skills with readOnly",
     kinds=PODS,
     links=("https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath",),
     cel=Cel(
         f"!({AGENT_CEL}) || variables.containers.all(c, c.?volumeMounts.orValue([]).all(m,"
         " !variables.volumes.exists(v, v.name == m.name && has(v.persistentVolumeClaim))"
-        f" || !has(m.subPathExpr) && m.?subPath.orValue('').matches(r'^{_FOLDER}$')"
+        f" || !has(m.subPathExpr) && (m.?subPath.orValue('').matches(r'^{_FOLDER}$')"
+        f" || m.?readOnly.orValue(false) && m.?subPath.orValue('').matches(r'^{_BUNDLE}$'))"
         " && !m.?subPath.orValue('').contains('..')))",
     ),
 )
@@ -188,13 +191,16 @@ def workspace_subpath(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: A
             told = f"container {container.name!r} mounts claim volume {name!r}, and must do so with"
             if mount.get("subPathExpr") is not None:
                 yield Fault(f"{pointer}/subPathExpr", f"{told} a fixed subPath (has subPathExpr)")
-            elif not _is_folder(mount.get("subPath")):
+            elif not _is_folder(mount.get("subPath"), bundle=mount.get("readOnly") is True):
                 found = "has none" if mount.get("subPath") is None else "has another"
                 yield Fault(f"{pointer}/subPath", f"{told} a subPath of workspaces/ and one clean segment ({found})")
 
 
-def _is_folder(path: object) -> bool:
-    return isinstance(path, str) and bool(re.fullmatch(_FOLDER, path)) and ".." not in path
+def _is_folder(path: object, *, bundle: bool) -> bool:
+    """Whether `path` is the folder of one agent, or, where it is read-only, a bundle of skills."""
+    if not isinstance(path, str) or ".." in path:
+        return False
+    return bool(re.fullmatch(_FOLDER, path) or (bundle and re.fullmatch(_BUNDLE, path)))
 
 
 def _kept_cel(*options: str) -> str:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs one agent: joins the parts of its prompt, starts it with the prompt on stdin, passes a stop on to it
 # and ends with its exit code.
-# Arguments: the folder of the prompt parts, the working directory, the program, its arguments.
+# Arguments: the folder of the prompt parts, the working directory, the program, its arguments. A file pre-run beside
+# the parts is run before the program; what it prints goes to stderr, and how it ends does not matter.
 # Exit codes of its own: see README.md. Plain POSIX sh for dash and busybox alike. Kubernetes reads this text
 # before the shell does, so no dollar sign may stand before another one or before an opening parenthesis.
 set -u
@@ -52,21 +53,37 @@ for part in "$parts"/part-*; do
 done
 (umask 077 && cat "$parts"/part-* >"$prompt") || fail 73 "cannot copy the prompt to $prompt"
 
+# Groups of their own, so that a stop reaches what they have started as well.
+leader=''
+if command -v setsid >/dev/null 2>&1; then
+    group=1
+    leader=setsid
+fi
+
+if [ -f "$parts/pre-run" ] && [ -z "$early" ]; then
+    # In the background, so that a stop reaches this shell meanwhile.
+    $leader /bin/sh "$parts/pre-run" </dev/null >&2 &
+    agent=$!
+    wait "$agent"
+    code=$?
+    while [ -n "$stopped" ] && kill -0 "$agent" 2>/dev/null; do
+        wait "$agent"
+    done
+    agent=''
+    [ -z "$stopped" ] || fail 143 "stopped before the agent was started"
+    [ "$code" -eq 0 ] || printf 'paperclip-pre-run: ended with exit code %s\n' "$code" >&2
+fi
+
 if ! command -v "$1" >/dev/null 2>&1; then
     case $1 in
     */*) [ ! -e "$1" ] || fail 126 "the program $1 may not be executed" ;;
     esac
     fail 127 "the program $1 is not in this image; PATH is ${PATH:-not set}"
 fi
-# A group of its own, so that a stop reaches what the agent has started as well.
-if command -v setsid >/dev/null 2>&1; then
-    group=1
-    set -- setsid "$@"
-fi
 
 [ -z "$early" ] || fail 143 "stopped before the agent was started"
 # exec: never a builtin of this shell, and no shell in between that would keep a signal to itself.
-exec "$@" <"$prompt" &
+exec $leader "$@" <"$prompt" &
 agent=$!
 # A stop may have come before there was anything to pass it on to.
 [ -z "$early" ] || stop

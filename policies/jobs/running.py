@@ -12,15 +12,14 @@ from policies.model import Fault
 from policies.registry import policy
 from policies.world import Entry, World, mapping, sequence
 
-RUN_ID = "paperclip.io/run-id"
+RUN_ID, AGENT_ID = "paperclip.io/run-id", "paperclip.io/agent-id"
 LEAST_TTL = 3600
 """Seconds: a launcher that was away for as long still finds the Job, its pod and its log."""
 LONGEST_RUN = 7 * 86400
 """Seconds."""
 
 _JOBS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
-_LEGAL_RUN = r"^[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?$"
-_HASHED = r"-[0-9a-f]{16}$"
+_NAMED = r"^run-[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?-[0-9a-f]{16}$"
 
 
 def _at(field: str, entry: Entry) -> str:
@@ -165,29 +164,23 @@ def job_deadline(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001
 
 @policy(
     "job-name-from-run",
-    title="The name of a Job follows from its run",
+    title="The name of a Job follows from its agent and run",
     rationale="Who creates the same run again is answered 409 and finds the Job that is there; with any other name, "
     "two launchers start one run twice.",
-    remedy="name it by kubekit.names.job_name of the run's id: run-<id>, with a hash where that is no legal name",
+    remedy="name it by kubekit.names.job_name of the ids of agent and run: run-<run>-<hash>",
     kinds=("Job",),
     cel=Cel(
-        "!variables.agent || variables.runId == '' || (variables.legal"
-        " ? variables.jobName == 'run-' + variables.runId"
-        " : variables.jobName.matches('^run-[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?-[0-9a-f]{16}$'))",
-        variables={
-            **AGENT,
-            "runId": f"variables.annotations[?'{RUN_ID}'].orValue('')",
-            "jobName": "object.metadata.?name.orValue('')",
-            "legal": f"variables.runId.matches('{_LEGAL_RUN}') && !variables.runId.matches('{_HASHED}')",
-        },
-        partly="CEL has no SHA-256: of a name with a hash it sees the shape only",
+        f"!variables.agent || variables.runId == '' || object.metadata.?name.orValue('').matches('{_NAMED}')",
+        variables={**AGENT, "runId": f"variables.annotations[?'{RUN_ID}'].orValue('')"},
+        partly="CEL has no SHA-256: it sees the shape of the name only",
     ),
 )
 def job_name_from_run(entry: Entry, world: World) -> Iterator[Fault]:  # noqa: ARG001  the signature of every policy
-    run = entry.annotations.get(RUN_ID)
+    run, agent = entry.annotations.get(RUN_ID), entry.annotations.get(AGENT_ID)
     if agent_pods(entry) is None or not isinstance(run, str) or not run:
         return
-    wanted = names.job_name(run)
+    wanted = names.job_name(agent if isinstance(agent, str) else "", run)
     if entry.id.name != wanted:
         is_now = f'is "{entry.id.name}"' if entry.id.name else "is not written"
-        yield Fault("/metadata/name", f'the name {is_now}, and must be "{wanted}" for the run in {RUN_ID}')
+        said = f'the name {is_now}, and must be "{wanted}" for the ids in {AGENT_ID} and {RUN_ID}'
+        yield Fault("/metadata/name", said)

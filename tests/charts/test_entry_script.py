@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -133,6 +134,39 @@ def test_nothing_but_the_agent_writes_to_the_log(pod: Pod) -> None:
     pod.prompt(b"the prompt")
     done = pod.run("sh", "-c", "echo out; echo err >&2")
     assert (done.stdout, done.stderr) == (b"out\n", b"err\n")
+
+
+# Before the run
+
+
+def test_what_is_to_run_before_runs_before_and_its_output_is_no_output_of_the_agent(pod: Pod) -> None:
+    pod.prompt(b"the prompt")
+    (pod.parts / "pre-run").write_text("pwd; echo more >&2; echo made >file; cat")
+    done = pod.run("sh", "-c", "cat; cat file")
+    assert (done.returncode, done.stdout) == (0, b"the promptmade\n")
+    assert done.stderr == f"{pod.work}\nmore\n".encode()
+
+
+@pytest.mark.parametrize("text", ["exit 7", "no-such-program", "if then", "kill -9 $$"])
+def test_the_agent_runs_though_what_is_before_it_fails(pod: Pod, text: str) -> None:
+    pod.prompt(b"the prompt")
+    (pod.parts / "pre-run").write_text(text)
+    done = pod.run("cat")
+    assert (done.returncode, done.stdout) == (0, b"the prompt")
+    assert re.search(rb"(?m)^paperclip-pre-run: ended with exit code [1-9]", done.stderr)
+
+
+@pytest.mark.parametrize("text", ["echo ready; exec sleep 20", "trap '' TERM; echo ready; sleep 0.3"])
+def test_a_stop_before_the_run_means_that_there_is_none(pod: Pod, text: str) -> None:
+    pod.prompt(b"the prompt")
+    (pod.parts / "pre-run").write_text(text)
+    process = pod.start("echo", "started")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"ready\n"
+    process.terminate()
+    code, output, errors = ended(process)
+    assert (code, output) == (143, b"")
+    assert b"paperclip-entry: stopped before the agent was started" in errors
 
 
 # The command line

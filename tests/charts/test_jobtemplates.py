@@ -63,6 +63,7 @@ FULL = replace(
     labels={"team": "ops", "zone": "é'\"<&>{{ 7*7 }} @ \U0001f642\u2028"},
 )
 SIZES = ("smallest", "example", "largest")
+KNOWN = {"apiVersion": "paperclip-gitops/v1", "kind": "Facts", "registries": ["ghcr.io"]}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_the_restricted_pod_security_standard_is_met(plain: dict[str, JobTemplat
     }
     assert {next(iter(volume.keys() - {"name"})) for volume in pod["volumes"]} == {
         "persistentVolumeClaim",
-        "secret",
+        "projected",
         "emptyDir",
     }
     assert {key: pod[key] for key in pod if key.startswith("host")} == {}
@@ -152,7 +153,7 @@ def test_a_run_happens_once_and_leaves_time_to_collect_it(plain: dict[str, JobTe
 def test_each_writable_folder_has_a_limit_and_each_mount_a_volume() -> None:
     job = example(synthesize(FULL)[0])
     volumes = {volume["name"]: volume for volume in pod_of(job)["volumes"]}
-    mounts = {mount["name"]: mount for mount in agent_of(job)["volumeMounts"]}
+    mounts = {mount["name"]: mount for mount in reversed(agent_of(job)["volumeMounts"])}
     assert mounts.keys() == volumes.keys() == {"workspace", "prompt", "tmp", "cache"}
     assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "1Gi"}
     assert volumes["cache"]["emptyDir"] == {"sizeLimit": "4Gi"}
@@ -254,7 +255,13 @@ def test_no_variable_is_set_twice(plain: dict[str, JobTemplate]) -> None:
         ("deadline_seconds", 7 * 86400 + 1),
         ("deadline_seconds", 0),
         ("image", "ghcr.io/example/agent:1@sha256:0"),
-        ("prompt_secret", "Secret"),
+        ("prompt_sources", ["Secret"]),
+        ("prompt_sources", ["a" * 254]),
+        ("prompt_sources", [{"secret": {"name": "a"}}]),
+        ("prompt_sources", []),
+        ("prompt_sources", "a"),
+        ("bundle_subpath", "bundles/a/../b"),
+        ("bundle_subpath", "workspaces/a"),
         ("queue_name", "a.b"),
         ("environment", [{"name": "A=B", "value": ""}]),
         ("environment", [{"name": "A", "value": "x" * 98_305}]),
@@ -284,6 +291,28 @@ def test_the_environment_gives_defaults_that_a_run_may_replace() -> None:
     assert pod_of(example(template, tolerations=[], node_selector={}))["tolerations"] == []
 
 
+def test_the_prompt_is_joined_from_several_secrets_and_holds_no_token(plain: dict[str, JobTemplate]) -> None:
+    (prompt,) = [
+        one for one in pod_of(example(plain["claude"], prompt_sources=["a", "b"]))["volumes"] if "projected" in one
+    ]
+    assert prompt == {
+        "name": "prompt",
+        "projected": {"sources": [{"secret": {"name": "a"}}, {"secret": {"name": "b"}}], "defaultMode": 0o440},
+    }
+
+
+def test_skills_are_mounted_read_only_where_there_are_any(plain: dict[str, JobTemplate]) -> None:
+    def of_claim(**changes: Any) -> list[Any]:
+        return [
+            one for one in agent_of(example(plain["claude"], **changes))["volumeMounts"] if one["name"] == "workspace"
+        ]
+
+    assert of_claim(bundle_subpath="bundles/acme/1f")[1:] == [
+        {"name": "workspace", "mountPath": "/run/paperclip/bundle", "subPath": "bundles/acme/1f", "readOnly": True}
+    ]
+    assert of_claim(bundle_subpath=None)[1:] == []
+
+
 def test_text_of_the_config_is_data_for_jinja_and_yaml() -> None:
     labels = example(synthesize(FULL)[0])["metadata"]["labels"]
     assert labels["zone"] == "é'\"<&>{{ 7*7 }} @ \U0001f642\u2028"
@@ -302,6 +331,7 @@ def test_secrets_come_by_reference() -> None:
         (replace(PLAIN, kinds=()), "the kinds of Job are none"),
         (replace(PLAIN, kinds=(CLAUDE, CLAUDE)), "the kinds of Job are claude, claude"),
         (replace(PLAIN, kinds=(replace(CLAUDE, name="contract"),)), "the kinds of Job are contract"),
+        (replace(PLAIN, kinds=(replace(CLAUDE, name="facts"),)), "the kinds of Job are facts"),
         (replace(PLAIN, kinds=(replace(CLAUDE, image="an image"),)), "image is 'an image'"),
         (replace(PLAIN, kinds=(replace(CLAUDE, resources={"requests": {}}),)), "resources is"),
         (replace(PLAIN, home="/root"), "home of the agents is /root"),
@@ -395,9 +425,10 @@ def test_the_readme_explains_every_exit_code_and_placeholder(plain: dict[str, Jo
 
 def test_the_config_map_holds_all_that_the_launcher_needs() -> None:
     made = synthesize(PLAIN)
-    manifest = config_map(made, "paperclip-job-templates", "paperclip-system", {"a": "b"})
+    manifest = config_map(made, KNOWN, "paperclip-job-templates", "paperclip-system", {"a": "b"})
     kubernetes_validate.validate(manifest, "1.35", strict=True)
-    assert sorted(manifest["data"]) == ["claude.json", "contract.json", "generic.json"]
+    assert sorted(manifest["data"]) == ["claude.json", "contract.json", "facts.json", "generic.json"]
+    assert json.loads(manifest["data"]["facts.json"]) == KNOWN
     contract = manifest["data"]["contract.json"]
     for template in made:
         loaded = JobTemplate.load(manifest["data"][f"{template.name}.json"], contract)
@@ -411,13 +442,14 @@ def test_a_config_map_that_is_too_large_is_refused() -> None:
     made = synthesize(replace(PLAIN, kinds=kinds[:1])) * 140
     renamed = tuple(replace(template, name=kind.name) for template, kind in zip(made, kinds, strict=True))
     with pytest.raises(ConfigError, match=str(MAX_CONFIG_MAP_BYTES)):
-        config_map(renamed, "a", "b", {})
+        config_map(renamed, KNOWN, "a", "b", {})
 
 
 def test_the_files_hold_the_same_as_yaml() -> None:
     made = synthesize(PLAIN)
-    written = files(made)
-    assert list(written) == ["claude.yaml", "contract.yaml", "generic.yaml"]
+    written = files(made, KNOWN)
+    assert list(written) == ["claude.yaml", "contract.yaml", "facts.yaml", "generic.yaml"]
+    assert yamlread.read(written["facts.yaml"], "file").value == KNOWN
     for template in made:
         tree = yamlread.read(written[f"{template.name}.yaml"], "file").value
         assert tree == json.loads(template.to_text())
@@ -427,4 +459,4 @@ def test_the_files_hold_the_same_as_yaml() -> None:
 
 
 def test_the_same_settings_make_the_same_bytes() -> None:
-    assert files(synthesize(FULL)) == files(synthesize(FULL))
+    assert files(synthesize(FULL), KNOWN) == files(synthesize(FULL), KNOWN)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from charts_py import samples
-from kubekit import names
+from kubekit import names, podspec
 from kubekit.identity import ObjectId
 from kubekit.jobtemplate import TemplateError
 from policies.facts import Facts
@@ -40,10 +40,10 @@ def test_a_sample_is_what_the_launcher_would_make(jobs):
     for job, _ in jobs:
         described, template = job["metadata"], job["spec"]["template"]
         run_id = described["annotations"]["paperclip.io/run-id"]
-        assert described["name"] == names.job_name(run_id)
         assert described["labels"]["paperclip.io/run-id"] == names.label_value(run_id)
         assert template["metadata"]["labels"]["paperclip.io/run-id"] == names.label_value(run_id)
         agent_id = described["annotations"]["paperclip.io/agent-id"]
+        assert described["name"] == names.job_name(agent_id, run_id)
         mounts = template["spec"]["containers"][0]["volumeMounts"]
         assert f"workspaces/{names.slug_with_hash(agent_id)}" in {one.get("subPath") for one in mounts}
 
@@ -68,10 +68,9 @@ def test_what_a_run_brings_along_exists(jobs):
     known = samples.with_externals(Facts(registries=("ghcr.io",)), (job for job, _ in jobs))
     assert known.registries == ("ghcr.io",)
     for job, _ in jobs:
-        spec, name = job["spec"]["template"]["spec"], job["metadata"]["name"]
-        secrets = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
-        secrets += [one["secretRef"]["name"] for one in spec["containers"][0].get("envFrom", ())]
-        assert f"{name}-prompt" in secrets
+        secrets = podspec.run_secrets(job)
+        assert podspec.prompt_secrets(job) == secrets[: len(podspec.prompt_secrets(job))]
+        assert all(secret.startswith(f"{job['metadata']['name']}-sample-") for secret in secrets)
         assert all(known.external("Secret", "paperclip-agents", secret) for secret in secrets)
 
 

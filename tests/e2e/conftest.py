@@ -31,7 +31,10 @@ def _load(path: Path) -> ModuleType:
 
 controlplane = _load(ROOT / "tests/e2e/controlplane.py")
 crds = _load(ROOT / "tests/e2e/crds.py")
-for _name in ("e2e/shipped", "e2e/trial", "support/config_strategy", "support/edge_configs"):
+_BESIDE = ("shipped", "trial", "standin", "kubelet", "launcher/ground", "launcher/driving")
+_PAPERCLIP = ("paperclipapp", "paperclipapi", "paperclipserver")
+_IN_E2E = (*_BESIDE, *(f"paperclip/{name}" for name in _PAPERCLIP))
+for _name in (*(f"e2e/{name}" for name in _IN_E2E), "support/config_strategy", "support/edge_configs"):
     _load(ROOT / f"tests/{_name}.py")
 shipped = sys.modules["shipped"]
 
@@ -99,5 +102,6 @@ def environment(request: pytest.FixtureRequest, cluster: Any, say: Callable[[str
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs no environment comes first: it must not meet the objects of one that stands."""
-    items.sort(key=lambda item: "environment" in getattr(item, "fixturenames", ()))
+    """What needs no environment comes first: it must not meet the objects of one that stands. The node comes last."""
+    order = ("environment", "kubelet_cluster")
+    items.sort(key=lambda item: [name in getattr(item, "fixturenames", ()) for name in reversed(order)])

@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 KUBERNETES = "v1.35.4"
 """What is built where nothing is there; a release that Go's checksum database can prove."""
-_COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 _PORTS = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT", "SCHED_PORT")
 _START_SECONDS, _STOP_SECONDS, _BUILD_SECONDS = 180, 90, 3600
 _KUBECTL_SECONDS = 120
@@ -120,9 +120,9 @@ def running(state: Path, say: Say) -> Iterator[ControlPlane]:
 
     Raises ControlPlaneError.
     """
-    tools = _tools()
-    binaries = _binaries()
-    _build_missing(tools, binaries, say)
+    tools = tools_folder()
+    binaries = binaries_folder()
+    build_missing(tools, binaries, COMPONENTS, say)
     guard = _guard(tools, state)
     try:
         yield _start(tools, binaries, state, say)
@@ -132,7 +132,7 @@ def running(state: Path, say: Say) -> Iterator[ControlPlane]:
         guard.wait(_STOP_SECONDS)
 
 
-def _tools() -> Path:
+def tools_folder() -> Path:
     folder = Path(os.environ.get("PAPERCLIP_CLUSTER_TOOLS") or ROOT.parent / "shared/tools/cluster")
     if not (folder / "cluster-up.sh").is_file():
         raise ControlPlaneError(
@@ -141,14 +141,15 @@ def _tools() -> Path:
     return folder
 
 
-def _binaries() -> Path:
+def binaries_folder() -> Path:
     """Where the tools keep what they build; KBIN names another folder, as it does for them."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("KBIN") or cache / "paperclip-cluster/bin")
 
 
-def _build_missing(tools: Path, binaries: Path, say: Say) -> None:
-    missing = [name for name in (*_COMPONENTS, "etcd") if not os.access(binaries / name, os.X_OK)]
+def build_missing(tools: Path, binaries: Path, components: Sequence[str], say: Say) -> None:
+    """Builds etcd and those of `components` that are not there. Raises ControlPlaneError."""
+    missing = [name for name in (*components, "etcd") if not os.access(binaries / name, os.X_OK)]
     if not missing:
         return
     if shutil.which("go") is None:
@@ -203,7 +204,7 @@ def _guard(tools: Path, state: Path) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=_clean({"STATE": str(state), "NODE": "none"}),
+        env=clean_environment({"STATE": str(state), "NODE": "none"}),
         start_new_session=True,
     )
 
@@ -219,7 +220,7 @@ def _start(tools: Path, binaries: Path, state: Path, say: Say) -> ControlPlane:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env=_clean(settings),
+            env=clean_environment(settings),
             timeout=_START_SECONDS,
             check=False,
         )
@@ -243,7 +244,7 @@ def _free_ports() -> dict[str, str]:
             one.close()
 
 
-def _clean(settings: Mapping[str, str]) -> dict[str, str]:
+def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
     """The scripts read short names such as V or NAME from the environment, which may be there by accident."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "XDG_CACHE_HOME") if name in os.environ}
     return {**kept, **settings}

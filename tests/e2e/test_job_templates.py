@@ -50,6 +50,8 @@ def test_a_job_of_each_template_is_created_and_its_pod_admitted(cluster, environ
         named = {values["priority_class"]} if "priority_class" in values else set()
         if named:
             cluster.must("apply", "-f", "-", objects=list(trial.priority_classes(named)))
+        if runtime := values.get("runtime_class"):
+            cluster.must("apply", "-f", "-", objects=[trial.runtime_class(runtime)])
         values["job_name"] = f"{name[:20]}-{values['job_name']}"[:63]
         job = template.fill(values)
         created = cluster.kubectl("create", "--validate=strict", "-f", "-", objects=[job])
@@ -85,7 +87,8 @@ def _judge(pod: dict[str, Any], job: dict[str, Any]) -> None:
     assert container["args"] == rendered["args"]
     assert container["env"] == rendered["env"]
     assert container["securityContext"] == rendered["securityContext"]
-    assert not any("projected" in volume for volume in pod["spec"]["volumes"]), "an agent has a token"
+    sources = [one for volume in pod["spec"]["volumes"] for one in volume.get("projected", {}).get("sources", ())]
+    assert {next(iter(one)) for one in sources} == {"secret"}, "an agent has a token"
 
 
 def test_the_same_run_twice_is_one_job(cluster, environment, templates, clean):

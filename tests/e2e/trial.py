@@ -44,7 +44,7 @@ def judged(cluster: Any, environment: Environment) -> tuple[str, int]:
     rendering.all_files()
     objects = [one.manifest for one in rendering.objects]
     jobs = [manifest for manifest, _ in sample_jobs(rendering.job_templates)]
-    ground = [*_classes(environment, jobs), *(one for one in objects if one["kind"] in _GROUND)]
+    ground = [*_classes(jobs), *(one for one in objects if one["kind"] in _GROUND)]
     try:
         pods = [_pod(manifest, index) for index, manifest in enumerate((*objects, *jobs)) if podspec.pod_spec(manifest)]
         said = "\n".join(_objections(cluster, ground, [*objects, *jobs], pods))
@@ -95,13 +95,16 @@ def _pod(owner: Manifest, index: int) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
-def _classes(environment: Environment, jobs: list[Manifest]) -> Iterator[Manifest]:
+def _classes(jobs: list[Manifest]) -> Iterator[Manifest]:
     """The classes that the config names are the cluster's own: it has them, or no pod is admitted."""
     named = {job["spec"]["template"]["spec"].get("priorityClassName") for job in jobs} - {None}
     yield from priority_classes(named)
-    runtime = environment.agents.jobs.runtime_class
-    if runtime is not None:
-        yield {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": runtime}, "handler": "any"}
+    runtimes = {job["spec"]["template"]["spec"].get("runtimeClassName") for job in jobs}
+    yield from (runtime_class(name) for name in sorted(runtimes - {None}))
+
+
+def runtime_class(name: str) -> Manifest:
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "any"}
 
 
 def priority_classes(names: set[str]) -> Iterator[Manifest]:
@@ -112,5 +115,5 @@ def priority_classes(names: set[str]) -> Iterator[Manifest]:
 def templates_of(manifest: Manifest) -> dict[str, JobTemplate]:
     """What the launcher reads out of the ConfigMap of the Job templates: name → template."""
     data = manifest["data"]
-    names = sorted(name for name in data if name != "contract.json")
+    names = sorted(data.keys() - {"contract.json", "facts.json"})
     return {name.removesuffix(".json"): JobTemplate.load(data[name], data["contract.json"]) for name in names}

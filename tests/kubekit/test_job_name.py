@@ -8,37 +8,44 @@ from hypothesis import strategies as st
 
 from kubekit import names
 
-
-@pytest.mark.parametrize("run", ["1", "0198f2c4-7d1e-7a55-9a6b-1f0c2d3e4b5a", "a" * 59])
-def test_a_legal_id_stands_in_the_name_as_it_is(run):
-    assert names.job_name(run) == f"run-{run}"
+TEXTS = st.one_of(st.text(max_size=80), st.from_regex(r"[aA]{55,62}[-/:]?[aA1]?", fullmatch=True))
 
 
-@pytest.mark.parametrize(("run", "left"), [("a" * 60, "a" * 42), ("A/b", "a-b"), ("É", "e"), ("", "x"), ("-", "x")])
-def test_any_other_id_leaves_what_is_legal_and_a_hash(run, left):
-    name = names.job_name(run)
+@pytest.mark.parametrize(
+    ("run", "left"),
+    [
+        ("1", "1"),
+        ("0198f2c4-7d1e-7a55-9a6b-1f0c2d3e4b5a", "0198f2c4-7d1e-7a55-9a6b-1f0c2d3e4b5a"),
+        ("a" * 60, "a" * 42),
+        ("A/b", "a-b"),
+        ("\u00c9", "e"),
+        ("", "x"),
+        ("-", "x"),
+    ],
+)
+def test_people_read_the_run_and_a_hash_tells_it_apart(run, left):
+    name = names.job_name("agent", run)
     assert name[:-16] == f"run-{left}-"
     assert set(name[-16:]) <= set("0123456789abcdef")
 
 
-@given(st.text(min_size=1, max_size=200))
-@example("run-1")
-@example("a-0123456789abcdef")
-@example("é")
-def test_every_name_is_legal_and_short(run):
-    name = names.job_name(run)
+def test_the_name_is_the_same_for_ever():
+    assert names.job_name("agent-1", "1") == "run-1-3132caff1b886b32"
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+@example("agent", "run-1")
+@example("", "a-0123456789abcdef")
+def test_every_name_is_legal_and_short(agent, run):
+    name = names.job_name(agent, run)
     assert names.is_dns_label(name)
     assert name.startswith("run-")
-    assert names.job_name(run) == name
-    assert names.is_dns_subdomain(f"{name}-prompt")
+    assert names.job_name(agent, run) == name
+    assert names.is_dns_subdomain(f"{name}-x7k2m-env")
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(st.text(max_size=80), st.from_regex(r"[aA]{55,62}[-/]?[aA1]?", fullmatch=True)), unique=True))
-def test_two_runs_never_share_a_name(runs):
-    assert len({names.job_name(run) for run in runs}) == len(runs)
-
-
-def test_a_name_that_looks_shortened_is_another_runs():
-    shortened = names.job_name("A/b").removeprefix("run-")
-    assert names.job_name(shortened) != names.job_name("A/b")
+@given(st.lists(st.tuples(TEXTS, TEXTS), unique=True))
+@example([("a", "bc"), ("ab", "c"), ("", "abc"), ("1:a", "b"), ("1", ":ab")])
+def test_two_pairs_never_share_a_name(pairs):
+    assert len({names.job_name(*pair) for pair in pairs}) == len(pairs)

@@ -10,7 +10,7 @@ from policies.world import World
 from tests.support import fixtures
 
 AGENTS = "paperclip-agents"
-RUN = f"Job {AGENTS}/run-1"
+RUN = f"Job {AGENTS}/run-1-3132caff1b886b32"
 DNS = {
     "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],

@@ -152,15 +152,15 @@ def test_a_controller_is_judged_for_what_nobody_owns():
         ("Deployment/paperclip-system/paperclip", manifest(name="other"), True),
         ("Deployment/paperclip-system/paperclip", manifest(namespace="paperclip-agents"), True),
         ("Deployment/paperclip-system/paperclip", manifest("Pod"), True),
-        ("Job/paperclip-agents/claude", manifest("Job", "run-1", "paperclip-agents"), True),
+        ("Job/paperclip-agents/claude", manifest("Job", "run-1-3132caff1b886b32", "paperclip-agents"), True),
         (
             "Job/paperclip-agents/claude",
-            manifest("Job", "run-1", "paperclip-agents", labels={"paperclip.io/template": "claude"}),
+            manifest("Job", "run-1-3132caff1b886b32", "paperclip-agents", labels={"paperclip.io/template": "claude"}),
             False,
         ),
         (
             "Job/paperclip-agents/claude",
-            manifest("Job", "run-1", "paperclip-agents", labels={"paperclip.io/template": "generic"}),
+            manifest("Job", "run-1-3132caff1b886b32", "paperclip-agents", labels={"paperclip.io/template": "generic"}),
             True,
         ),
         ("Service/paperclip-system/paperclip", manifest(), True),

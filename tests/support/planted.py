@@ -13,14 +13,14 @@ from charts_py.config.load import load_environment
 from charts_py.dist.layout import is_object_path
 from charts_py.known import facts
 from charts_py.samples import sample_jobs, templates_in, with_externals
-from kubekit import names, pointers, yamlread
+from kubekit import pointers, yamlread
 from kubekit.identity import Manifest, ObjectId
 from policies.facts import Facts
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests/policies/planted/defects.yaml"
 ENVIRONMENTS = ("minimal", "operating-post", "frank-2026-08")
-_SAMPLE = names.job_name("claude-example")
+_RUN = "claude-example"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,11 @@ def clean(environment: str) -> tuple[tuple[Manifest, ...], Facts]:
     folder = ROOT / "dist" / environment
     paths = [path for path in sorted(folder.glob("*/*.yaml")) if is_object_path(path.relative_to(folder).as_posix())]
     objects = [yamlread.read(path.read_bytes(), str(path), max_bytes=4 << 20).value for path in paths]
-    jobs = [job for job, _ in sample_jobs(templates_in(folder)) if job["metadata"]["name"] == _SAMPLE]
+    jobs = [
+        job
+        for job, _ in sample_jobs(templates_in(folder))
+        if job["metadata"]["annotations"]["paperclip.io/run-id"] == _RUN
+    ]
     return (*objects, *jobs), with_externals(facts(config), jobs)
 
 
@@ -56,7 +60,7 @@ def all_planted() -> Iterator[Planted]:
 
 def place(one: ObjectId) -> str:
     """Kind/namespace/name; the namespace of a cluster's object is empty, and the claude sample is called claude."""
-    return f"{one.kind}/{one.namespace}/{'claude' if one.name == _SAMPLE else one.name}"
+    return f"{one.kind}/{one.namespace}/{'claude' if one.name.startswith(f'run-{_RUN}-') else one.name}"
 
 
 def _planted(defect: Any, environment: str) -> Planted | None:

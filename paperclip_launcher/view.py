@@ -1,0 +1,176 @@
+"""The namespace as the shared watches show it: four streams for any number of runs, and who is told of what."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+
+from kubekit.identity import Manifest
+from paperclip_launcher import marks, podstate
+from paperclip_launcher.clock import Clock
+from paperclip_launcher.cluster.api import Cluster
+from paperclip_launcher.cluster.watch import Change, Reflector
+from paperclip_launcher.neighbours import Alive
+from paperclip_launcher.ownership import Others, lease_name
+
+_REMEMBERED = 500
+"""Pods that are gone: their runs look at them within moments."""
+
+_LEASES_IDLE = 30.0
+"""Seconds: the renewals of our own are heard three times as often."""
+
+_PROGRAM = ("args", "command", "env", "lifecycle", "securityContext", "volumeMounts")
+
+
+class ClusterView:
+    """`wake` is called with the name of a Job that something happened to. Implements services.View."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        identity: str,
+        clock: Clock,
+        rng: random.Random,
+        active: Callable[[str], bool],
+        wake: Callable[[str], None],
+    ) -> None:
+        self._identity = identity
+        self._active = active
+        self._wake = wake
+        self._others = Others(clock, asyncio.get_running_loop().time)
+        self._warnings: dict[str, dict[str, Manifest]] = {}
+        self._last: dict[str, Manifest] = {}
+        runs = marks.RUN_SELECTOR
+        self.jobs = Reflector(
+            cluster, "jobs", label_selector=runs, on_change=self._job_changed, rng=rng, trim=_without_program
+        )
+        self.pods = Reflector(
+            cluster, "pods", label_selector=runs, on_change=self._pod_changed, rng=rng, trim=_without_program
+        )
+        self.events = Reflector(
+            cluster, "events", field_selector="type=Warning", on_change=self._event_changed, rng=rng
+        )
+        self.leases = Reflector(
+            cluster,
+            "leases",
+            label_selector=marks.LEASE_SELECTOR,
+            on_change=self._lease_changed,
+            rng=rng,
+            idle=_LEASES_IDLE,
+        )
+
+    def reflectors(self) -> Iterator[Reflector]:
+        yield from (self.jobs, self.pods, self.events, self.leases)
+
+    def job(self, name: str) -> Manifest | None:
+        return self.jobs.store.get(name)
+
+    def pod(self, job: Manifest) -> Manifest | None:
+        pods = self.pods.store.by_label(marks.JOB_NAME, marks.name(job))
+        found = podstate.pod_of(job, [pod for pod in pods if marks.controlled_by(pod, marks.uid(job))])
+        return found or self._last.get(marks.uid(job))
+
+    def warnings(self, job: Manifest, pod: Manifest | None) -> list[Manifest]:
+        found = list(self._warnings.get(marks.uid(job), {}).values())
+        return found + list(self._warnings.get(marks.uid(pod), {}).values()) if pod is not None else found
+
+    def jobs_of(self, agent_id: str) -> list[Manifest]:
+        found = self.jobs.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id))
+        return [job for job in found if marks.annotation(job, marks.AGENT_ID) == agent_id]
+
+    def stray_pod(self, agent_id: str) -> str:
+        for pod in self.pods.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id)):
+            job = self.jobs.store.get(str((pod["metadata"].get("labels") or {}).get(marks.JOB_NAME)))
+            owned = job is not None and marks.controlled_by(pod, marks.uid(job))
+            ours = marks.annotation(pod, marks.AGENT_ID) == agent_id
+            if ours and not owned and podstate.started(pod) and not podstate.terminated(pod):
+                return marks.name(pod)
+        return ""
+
+    def job_of_run(self, run_id: str) -> Manifest | None:
+        """The newest Job that does the run, its own or an adopted one."""
+        found = [
+            job
+            for job in self.jobs.store.values()
+            if run_id in {marks.annotation(job, marks.RUN_ID), marks.annotation(job, marks.ADOPTED_BY), marks.name(job)}
+        ]
+        return max(found, key=lambda job: str(job["metadata"].get("creationTimestamp")), default=None)
+
+    def lease(self, identity: str) -> Manifest | None:
+        return self.leases.store.get(lease_name(identity))
+
+    def alive(self, job: Manifest) -> Alive:
+        owner = marks.annotation(job, marks.OWNER)
+        if owner == self._identity:
+            return Alive.YES if self._active(marks.name(job)) else Alive.NO
+        lease = self.leases.store.get(lease_name(owner))
+        if lease is None and not self._shows_leases_of(job):
+            return Alive.UNSURE
+        return self._others.alive(owner, lease)
+
+    def _shows_leases_of(self, job: Manifest) -> bool:
+        """Whether the watched Leases are as new as the Job: its owner had one before it. Both versions are of one count
+        (comparable by KEP-5504, Kubernetes 1.35, and in fact ever since etcd 3).
+        """
+        try:
+            return int(self.leases.version) >= int(marks.version(job))
+        except ValueError:
+            return True
+
+    def _job_changed(self, change: Change) -> None:
+        self._wake(change.name)
+        if change.new is None and change.old is not None:
+            self._warnings.pop(marks.uid(change.old), None)
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.new or change.old
+        if pod is None:
+            return
+        if change.kind == "DELETED":
+            self._remember(pod)
+        job = (pod["metadata"].get("labels") or {}).get(marks.JOB_NAME)
+        if job:
+            self._wake(str(job))
+
+    def _remember(self, pod: Manifest) -> None:
+        """How a pod ended is told once: as it is deleted."""
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            self._last[str(owner["uid"])] = pod
+        while len(self._last) > _REMEMBERED:
+            del self._last[next(iter(self._last))]
+
+    def _event_changed(self, change: Change) -> None:
+        event = change.new or change.old
+        if event is None:
+            return
+        about = event.get("involvedObject") or {}
+        uid, name = str(about.get("uid") or ""), str(about.get("name") or "")
+        if change.new is None or change.kind == "DELETED":
+            self._warnings.get(uid, {}).pop(change.name, None)
+            if not self._warnings.get(uid):
+                self._warnings.pop(uid, None)
+            return
+        self._warnings.setdefault(uid, {})[change.name] = event
+        pod = self.pods.store.get(name)
+        job = (pod["metadata"].get("labels") or {}).get(marks.JOB_NAME) if pod else name
+        if job:
+            self._wake(str(job))
+
+    def _lease_changed(self, change: Change) -> None:
+        self._others.changed(change.name, None if change.kind == "DELETED" else change.new)
+
+
+def _without_program(one: Manifest) -> None:
+    """What containers run is two thirds of a Job and of a pod, and no question of ours."""
+    spec = one.get("spec") or {}
+    template = spec.get("template")
+    if template:
+        template.pop("metadata", None)
+        spec.pop("podFailurePolicy", None)
+        spec = template.get("spec") or {}
+    spec.pop("securityContext", None)
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        for key in _PROGRAM:
+            container.pop(key, None)
