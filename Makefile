@@ -4,6 +4,8 @@ SHELL := /bin/sh
 VENV := .venv
 COUNT := 1000000
 BIN := $(VENV)/bin
+# A test that is stuck shows where, and fails, instead of taking CI's whole time.
+STUCK := -o faulthandler_exit_on_timeout=true -o faulthandler_timeout
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 help: ## what can be made
@@ -24,9 +26,9 @@ check: $(VENV)/.run ## the policies and schemas over dist/
 diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
 	@$(BIN)/paperclip-gitops diff $(ARGS)
 test: $(VENV)/.dev ## the fast suite
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not e2e" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not e2e" $(STUCK)=300 $(ARGS)
 e2e: $(VENV)/.dev tools ## against a real control plane
-	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(ARGS)
+	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(STUCK)=1800 $(ARGS)
 bench: $(VENV)/.dev ## a table of figures and ratios
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/linters.py $(ARGS)

@@ -1,4 +1,5 @@
-"""One control plane for all tests of this folder, and the shipped environments on it, one after the other."""
+"""One control plane for all tests of this folder, with the shipped environments on it one after the other; and one real
+node, for those who need pods that run."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _PAPERCLIP = ("paperclipapp", "paperclipapi", "paperclipserver")
 _IN_E2E = (*_BESIDE, *(f"paperclip/{name}" for name in _PAPERCLIP))
 for _name in (*(f"e2e/{name}" for name in _IN_E2E), "support/config_strategy", "support/edge_configs"):
     _load(ROOT / f"tests/{_name}.py")
-shipped = sys.modules["shipped"]
+shipped, kubelet, standin, ground = (sys.modules[name] for name in ("shipped", "kubelet", "standin", "ground"))
 
 ENVIRONMENTS = sorted(path.name for path in (ROOT / "dist").iterdir() if (path / "provenance.json").is_file())
 
@@ -75,6 +76,46 @@ def cluster(say: Callable[[str], None]) -> Iterator[Any]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         say("control plane stopped")
+
+
+@pytest.fixture(scope="session")
+def node_parts(say: Callable[[str], None]) -> Path:
+    """All programs of a node, built and fetched; the folder of Debian's."""
+    try:
+        found: Path = kubelet.fetch_and_build(say)
+    except controlplane.ControlPlaneError as error:
+        pytest.fail(f"no node: {error}", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def kubelet_cluster(say: Callable[[str], None], node_parts: Path) -> Iterator[Any]:
+    """Kubernetes with one real node that has the image of the stand-in."""
+    folder = Path(tempfile.mkdtemp(prefix="paperclip-node-"))
+    try:
+        busybox = node_parts / "bin/busybox"
+        state = folder / "cluster"
+        image = standin.build(busybox, controlplane.tools_folder(), state / "images")
+        with kubelet.running(state, [image], say) as found:
+            yield found
+    except controlplane.ControlPlaneError as error:
+        pytest.fail(f"no node: {error}", pytrace=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        say("node stopped")
+
+
+@pytest.fixture(scope="session")
+def prepared(kubelet_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The environment of the tests that run agents, on that cluster."""
+    return ground.bring_up(kubelet_cluster, tmp_path_factory.mktemp("launcher"))
+
+
+@pytest.fixture
+def site(prepared: Any) -> Iterator[Any]:
+    """The same, with nothing of another test in it."""
+    yield prepared
+    prepared.clear()
 
 
 def _established(cluster: Any, count: int) -> bool:

@@ -7,9 +7,12 @@ so pods are admitted, made and then stay Pending: enough for all that the API se
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -148,16 +151,30 @@ def binaries_folder() -> Path:
 
 
 def build_missing(tools: Path, binaries: Path, components: Sequence[str], say: Say) -> None:
-    """Builds etcd and those of `components` that are not there. Raises ControlPlaneError."""
-    missing = [name for name in (*components, "etcd") if not os.access(binaries / name, os.X_OK)]
-    if not missing:
+    """Builds etcd and those of `components` that are not there, one process at a time. Raises ControlPlaneError."""
+    if not _missing(binaries, components):
         return
+    binaries.mkdir(parents=True, exist_ok=True)
+    with (binaries.parent / "build.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("somebody else builds Kubernetes; waiting for that")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if missing := _missing(binaries, components):
+            _build(tools, binaries, missing, lock.fileno(), say)
+
+
+def _missing(binaries: Path, components: Sequence[str]) -> list[str]:
+    return [name for name in (*components, "etcd") if not os.access(binaries / name, os.X_OK)]
+
+
+def _build(tools: Path, binaries: Path, missing: Sequence[str], lock: int, say: Say) -> None:
     if shutil.which("go") is None:
         raise ControlPlaneError(
             f"{', '.join(missing)} missing in {binaries}, and Go to build them is not there: "
             "install Go 1.26 or newer, or point KBIN at a folder with these programs",
         )
-    binaries.mkdir(parents=True, exist_ok=True)
     log = binaries.parent / "build.log"
     targets = ["etcd"] if "etcd" in missing else []
     wanted = [name for name in missing if name != "etcd"]
@@ -172,11 +189,14 @@ def build_missing(tools: Path, binaries: Path, components: Sequence[str], say: S
             stdout=stream,
             stderr=subprocess.STDOUT,
             env={**os.environ, **settings},
+            start_new_session=True,
+            pass_fds=[lock],  # a build whose tests were killed goes on, and the next tests wait for it
         )
         try:
             _follow(building, log, begun, say)
         finally:
-            building.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(building.pid, signal.SIGKILL)
             building.wait()
     if building.returncode != 0:
         raise ControlPlaneError(f"the build failed ({building.returncode}); the end of {log}:\n{_tail(log)}")

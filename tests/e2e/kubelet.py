@@ -109,15 +109,8 @@ def running(state: Path, images: Sequence[Image], say: Say) -> Iterator[Node]:
 
     `images` are those that pods may name, by tag or digest. Raises ControlPlaneError.
     """
-    if os.geteuid() != 0:
-        raise ControlPlaneError("a real node makes namespaces and cgroups: run these tests as root")
-    if lacking := [name for name in _PROGRAMS if shutil.which(name) is None]:
-        raise ControlPlaneError(
-            f"not on this machine: {', '.join(lacking)}; install iproute2, util-linux, openssl, curl"
-        )
+    parts = fetch_and_build(say)
     tools, binaries = controlplane.tools_folder(), controlplane.binaries_folder()
-    controlplane.build_missing(tools, binaries, _COMPONENTS, say)
-    parts = parts_folder(say)
     name = f"pc{random.randrange(16**6):06x}"
     guard = _guard(tools, state, name)
     try:
@@ -127,6 +120,18 @@ def running(state: Path, images: Sequence[Image], say: Say) -> Iterator[Node]:
         assert guard.stdin is not None, "it was opened with one"
         guard.stdin.close()
         guard.wait(_STOP_SECONDS)
+
+
+def fetch_and_build(say: Say) -> Path:
+    """What a node needs of this machine; the folder of Debian's parts. Raises ControlPlaneError."""
+    if os.geteuid() != 0:
+        raise ControlPlaneError("a real node makes namespaces and cgroups: run these tests as root")
+    if lacking := [name for name in _PROGRAMS if shutil.which(name) is None]:
+        raise ControlPlaneError(
+            f"not on this machine: {', '.join(lacking)}; install iproute2, util-linux, openssl, curl"
+        )
+    controlplane.build_missing(controlplane.tools_folder(), controlplane.binaries_folder(), _COMPONENTS, say)
+    return parts_folder(say)
 
 
 def parts_folder(say: Say) -> Path:

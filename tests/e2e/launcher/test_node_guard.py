@@ -10,7 +10,7 @@ import pytest
 
 controlplane = sys.modules["controlplane"]
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("node_parts")]
 
 _HERE = Path(__file__).parents[1]
 _CHILD = """
