@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from charts_py.constructs.applications import applications, project
 from charts_py.constructs.component import Concept, Inputs
-from charts_py.stacks import agents, policies, system
+from charts_py.stacks import agents, policies, system, tenants
 from kubekit.identity import Manifest
 
 
@@ -21,7 +21,7 @@ class Applications(Concept):
         if argocd is None:
             return
         if argocd.render_project:
-            concepts = (*system.CONCEPTS, *agents.CONCEPTS, *policies.CONCEPTS)
+            concepts = (*system.CONCEPTS, *agents.CONCEPTS, *tenants.CONCEPTS, *policies.CONCEPTS)
             others = [one for concept in concepts for one in inputs.objects_of(concept)]
             yield project(inputs.environment, argocd, others)
         yield from applications(inputs.environment, argocd)
