@@ -23,6 +23,7 @@ from charts_py.constructs.jobtemplates import settings
 from charts_py.errors import UsageError
 from charts_py.images import ImageLock
 from charts_py.render import FLEET, STACKS
+from charts_py.rendering import places
 from charts_py.tracing import FieldPath, Recorder
 from kubekit import pointers
 from kubekit.identity import Manifest, ObjectId
@@ -51,6 +52,7 @@ class Producer:
     concept: str
     code: str
     make: Callable[[Any], Iterable[Manifest]]
+    by_namespace: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,17 @@ class Made:
     @property
     def construct(self) -> str:
         """The path in the construct tree, as in findings."""
-        name = f"{self.id.kind}-{self.id.name}".lower()
-        return "/".join(
-            part for part in (self.producer.stack, self.producer.concept, self.producer.concept and name) if part
-        )
+        return self._places[0] if self.producer.concept else self.producer.stack
 
     @property
     def file(self) -> str:
         """Relative to dist."""
-        return f"{self.folder}/{self.producer.stack}/{self.id.file_name}"
+        return f"{self.folder}/{self.producer.stack}/{self._places[1]}"
+
+    @property
+    def _places(self) -> tuple[str, str]:
+        made_by = self.producer
+        return places(made_by.stack, made_by.concept, self.manifest, by_namespace=made_by.by_namespace)
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Workshop:
         for stack, concepts in STACKS.items():
             for concept in concepts:
                 make_all = cast("Callable[[Any], Iterable[Manifest]]", concept.objects)
-                yield Producer(stack, concept.concept, _code(concept), make_all)
+                yield Producer(stack, concept.concept, _code(concept), make_all, concept.by_namespace)
 
     def _trace(self, producer: Producer) -> Iterator[Made]:
         recorder = Recorder()

@@ -25,7 +25,7 @@ def facts(environment: Environment | None, images: ImageLock | None = None) -> F
     balancers = {f"{system}/{one.name}": one.load_balancer.ip for one in server.services if one.load_balancer}
     if server.load_balancer is not None:
         balancers[f"{system}/{BALANCER}"] = server.load_balancer.ip
-    namespaces = {system, environment.agents.namespace}
+    namespaces = {system, environment.agents.namespace, *(tenant.place for tenant in environment.tenants)}
     if environment.argocd is not None:
         namespaces.add(environment.argocd.namespace)
     store = environment.secret_store
@@ -72,7 +72,8 @@ def _externals(environment: Environment) -> Iterator[External]:
     """What the config says is made elsewhere."""
     system, agents = environment.namespace.name, environment.agents.namespace
     yield External("Namespace", "", environment.cluster.dns.namespace)
-    peers = (*environment.network.callers, *environment.network.destinations)
+    peers = [*environment.network.callers, *environment.network.destinations]
+    peers += [peer for tenant in environment.tenants for peer in tenant.egress.destinations]
     yield from (External("Namespace", "", one.namespace) for one in peers if one.namespace)
     if environment.argocd is not None:
         yield External("Namespace", "", environment.argocd.namespace)
@@ -80,6 +81,10 @@ def _externals(environment: Environment) -> Iterator[External]:
         for secret in secrets:
             if environment.secret_store is None or secret.external or not secret.entries:
                 yield External("Secret", namespace, secret.name, _keys(secret))
+    sidecar = environment.launcher.sidecar
+    if sidecar is not None and sidecar.workspace_claim is not None:
+        modes = frozenset({environment.agents.workspace.access_mode})
+        yield External("PersistentVolumeClaim", system, sidecar.workspace_claim, modes=modes)
     if environment.agents.jobs.priority_class is not None:
         yield External("PriorityClass", "", environment.agents.jobs.priority_class)
     yield from _of_database(environment)

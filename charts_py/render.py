@@ -9,13 +9,13 @@ from charts_py import jobtemplates
 from charts_py.config.argocd import Fleet
 from charts_py.config.environment import Environment
 from charts_py.constructs import database
-from charts_py.constructs.applications import AGENTS, ARGOCD, DATABASE, POLICIES, SYSTEM, application_set
+from charts_py.constructs.applications import AGENTS, ARGOCD, DATABASE, POLICIES, SYSTEM, TENANTS, application_set
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.jobtemplates import settings
 from charts_py.images import ImageLock
 from charts_py.known import launch_facts
-from charts_py.rendering import RenderedObject, Rendering
-from charts_py.stacks import agents, argocd, policies, system
+from charts_py.rendering import RenderedObject, Rendering, places
+from charts_py.stacks import agents, argocd, policies, system, tenants
 from kubekit import yamlwrite
 from kubekit.identity import Manifest
 from policies.waivers import Waivers
@@ -23,6 +23,7 @@ from policies.waivers import Waivers
 STACKS: Mapping[str, tuple[type[Concept], ...]] = {
     SYSTEM: system.CONCEPTS,
     AGENTS: agents.CONCEPTS,
+    TENANTS: tenants.CONCEPTS,
     POLICIES: policies.CONCEPTS,
     ARGOCD: argocd.CONCEPTS,
 }
@@ -44,7 +45,7 @@ def prepare(
     """The whole environment as its constructs give it. Raises ConfigError for templates that cannot be made."""
     inputs = inputs_of(environment, images, templates, waivers)
     objects = tuple(
-        RenderedObject(stack, f"{stack}/{concept.concept}/{object_name(manifest)}", manifest)
+        _rendered(stack, concept, manifest)
         for stack, concepts in STACKS.items()
         for concept in concepts
         for manifest in inputs.objects_of(concept)
@@ -60,13 +61,14 @@ def prepare(
 def prepare_fleet(fleet: Fleet) -> Rendering:
     """The ApplicationSet over all environments."""
     manifest = application_set(fleet)
-    made = RenderedObject("applicationset", f"applicationset/fleet/{object_name(manifest)}", manifest)
+    construct, _ = places("applicationset", "fleet", manifest)
+    made = RenderedObject("applicationset", construct, manifest)
     return Rendering(FLEET, (made,), (), {})
 
 
-def object_name(manifest: Manifest) -> str:
-    """The name of an object's construct within its concept."""
-    return f"{manifest['kind']}-{manifest['metadata']['name']}".lower()
+def _rendered(stack: str, concept: type[Concept], manifest: Manifest) -> RenderedObject:
+    construct, file = places(stack, concept.concept, manifest, by_namespace=concept.by_namespace)
+    return RenderedObject(stack, construct, manifest, file)
 
 
 def render(

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RenderedObject:
-    """One object, the stack it is synced with and the path of the construct that made it."""
+    """One object, the stack it is synced with and the path of the construct that made it.
+
+    `file` is the name of its file; "": <kind>-<name>.yaml.
+    """
 
     stack: str
     construct: str
     manifest: Manifest
+    file: str = ""
 
     @property
     def id(self) -> ObjectId:
@@ -31,7 +35,18 @@ class RenderedObject:
     @property
     def path(self) -> str:
         """Relative to the environment's folder in dist."""
-        return f"{self.stack}/{self.id.file_name}"
+        return f"{self.stack}/{self.file or self.id.file_name}"
+
+
+def places(stack: str, concept: str, manifest: Manifest, *, by_namespace: bool = False) -> tuple[str, str]:
+    """(path of the construct, name of the file) of an object; `by_namespace` tells those of one name apart."""
+    one = ObjectId.of(manifest)
+    name = f"{one.kind}-{one.name}".lower()
+    if not by_namespace:
+        return f"{stack}/{concept}/{name}", one.file_name
+    # No namespace has a dot, so no two objects have one file.
+    within = f"{one.namespace}." if one.namespace else ""
+    return f"{stack}/{one.namespace or one.name}/{name}", f"{one.kind.lower()}-{within}{one.name}.yaml"
 
 
 @dataclass(frozen=True)

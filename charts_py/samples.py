@@ -135,6 +135,8 @@ def _run(template: JobTemplate, size: Literal["example", "smallest", "largest"])
     values["workspace_subpath"] = f"workspaces/{names.slug_with_hash(values['agent_id'])}"
     parts = range(len(values["prompt_sources"]))
     values["prompt_sources"] = [f"{values['job_name']}-sample-{part}" for part in parts]
+    for part, source in enumerate(values.get("bundle_sources", ())):
+        source["name"] = f"{values['job_name']}-sample-b{part}"
     if "env_from_secret" in values:
         values["env_from_secret"] = f"{values['job_name']}-sample-env"
     return values

@@ -11,3 +11,4 @@ compile() {
 }
 out=requirements.lock compile --extra build
 out=requirements-dev.lock compile --extra build --extra dev --constraint requirements.lock
+sh templates/builders/launcher/lock.sh

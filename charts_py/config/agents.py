@@ -162,10 +162,3 @@ class Agents(Model):
                             f"jobs.kinds: {kind.name}: {resource}: {small} is over {large}; see containerLimits"
                         )
         return self
-
-
-class Launcher(Model):
-    """Whether the server starts runs as Jobs."""
-
-    enabled: bool = True
-    """True: the server's ServiceAccount has a token and the launcher's Role in the agents' namespace."""

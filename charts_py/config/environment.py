@@ -7,12 +7,14 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from charts_py.config.admission import AdmissionPolicies
-from charts_py.config.agents import Agents, Launcher
+from charts_py.config.agents import Agents
 from charts_py.config.argocd import ArgoCd
 from charts_py.config.cluster import Cluster
 from charts_py.config.database import Database
+from charts_py.config.launcher import Launcher, check_fits
 from charts_py.config.secrets import SecretStore
 from charts_py.config.server import Network, Server
+from charts_py.config.tenants import Tenant, check_tenants
 from charts_py.config.types import DnsLabel, Model, unique
 from policies.facts import external_of, minor
 
@@ -71,7 +73,9 @@ class Environment(Model):
     agents: Agents
     """The agents."""
     launcher: Launcher = Launcher()
-    """Whether the server starts runs as Jobs."""
+    """Whether the server starts runs as Jobs, and who does it."""
+    tenants: tuple[Tenant, ...] = ()
+    """Companies whose agents upstream's Kubernetes plugin runs, each in a namespace that is made before it comes."""
     argocd: ArgoCd | None = Field(default=None)
     """How Argo CD picks the rendered state up; absent: no Application is rendered."""
     admission_policies: AdmissionPolicies | None = None
@@ -95,8 +99,12 @@ class Environment(Model):
                 raise ValueError(f"argocd.applicationPrefix: the name {name!r} has {len(name)} characters; at most 63")
         if self.database.kind == "bitnami":
             unique("secret name", [self.database.password_secret, *(secret.name for secret in self.server.secrets)])
+        if self.launcher.sidecar is not None:
+            check_fits(self.launcher.sidecar, self.server)
         if self.admission_policies is not None and minor(self.cluster.kubernetes_version) < 30:
             raise ValueError("admissionPolicies: ValidatingAdmissionPolicy is served from Kubernetes 1.30 on")
+        taken = {self.namespace.name: "the server's", self.agents.namespace: "the agents'"}
+        check_tenants(self.tenants, taken, self.cluster, launcher=self.launcher.enabled)
         kinds = [kind.name for kind in self.agents.jobs.kinds]
         if len(set(kinds)) != len(kinds):
             raise ValueError("agents.jobs.kinds: two kinds have one name")
@@ -114,6 +122,8 @@ class Environment(Model):
         server = self.server
         found = {server.image, *(one.image for one in (*server.init_containers, *server.sidecars))}
         found |= {kind.image for kind in self.agents.jobs.kinds}
+        if self.launcher.sidecar is not None:
+            found.add(self.launcher.sidecar.image)
         if self.database.kind == "cloudnative-pg":
             found.add(self.database.image)
         if self.database.kind == "bitnami":

@@ -145,7 +145,7 @@ class Server(Model):
     tolerations: tuple[Toleration, ...] = ()
     """The taints it bears."""
     termination_grace_period_seconds: Count | None = None
-    """How long it may take to stop."""
+    """How long it may take to stop; a launcher beside it has 15 s more. Absent: 30."""
     load_balancer: LoadBalancer | None = None
     """The address outside the cluster; absent: only inside."""
     volumes: tuple[Volume, ...] = ()

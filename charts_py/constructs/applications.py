@@ -18,7 +18,7 @@ from kubekit import labels, names
 from kubekit.identity import Manifest, ObjectId
 
 SYSTEM, AGENTS, ARGOCD, DATABASE = "paperclip-system", "paperclip-agents", "argocd", "paperclip-db"
-POLICIES = "paperclip-policies"
+POLICIES, TENANTS = "paperclip-policies", "paperclip-tenants"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 # What the PostgreSQL chart renders with our values.
 _CHART_KINDS = (
@@ -39,7 +39,8 @@ def project(environment: Environment, argocd: ArgoCd, rendered: Iterable[Manifes
     if environment.database.kind == "bitnami":
         namespaced |= set(_CHART_KINDS)
         sources.append(environment.database.chart_repository)
-    namespaces = (environment.namespace.name, environment.agents.namespace)
+    own = (environment.namespace.name, environment.agents.namespace)
+    namespaces = (*own, *(tenant.place for tenant in environment.tenants))
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -75,6 +76,8 @@ def applications(environment: Environment, argocd: ArgoCd) -> Iterator[Manifest]
         yield _application(environment, argocd, database.release, system, 0, sources, create_namespace=True)
     yield _application(environment, argocd, "paperclip", system, 0, _folder(argocd, f"{folder}/{SYSTEM}"))
     yield _application(environment, argocd, "paperclip-agents", agents, 1, _folder(argocd, f"{folder}/{AGENTS}"))
+    if environment.tenants:
+        yield _application(environment, argocd, TENANTS, system, 1, _folder(argocd, f"{folder}/{TENANTS}"))
 
 
 def _folder(argocd: ArgoCd, path: str) -> dict[str, Any]:

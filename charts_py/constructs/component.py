@@ -38,6 +38,8 @@ class Concept:
 
     concept: ClassVar[str]
     """The name in the tree; the path of an object is <stack>/<concept>/<kind>-<name>."""
+    by_namespace: ClassVar[bool] = False
+    """Whether its objects stand in several namespaces, under the same names: these then stand for the concept."""
 
     @staticmethod
     def objects(inputs: Inputs) -> Iterator[Manifest]:  # noqa: ARG004  what subclasses take

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from charts_py.config.environment import Environment
 from charts_py.constructs.addresses import PORT, allowed_hostnames
@@ -32,9 +32,10 @@ def config_maps(environment: Environment) -> Iterator[Manifest]:
             yield _config_map(environment, volume.config.name, dict(volume.config.files))
 
 
-def checksum(environment: Environment) -> str:
-    """A hash over every ConfigMap of the pod: it changes exactly when one of them does."""
-    contents = {manifest["metadata"]["name"]: manifest["data"] for manifest in config_maps(environment)}
+def checksum(environment: Environment, further: Iterable[Manifest] = ()) -> str:
+    """A hash over every ConfigMap of the pod, `further` ones too: it changes exactly when one of them does."""
+    read = (*config_maps(environment), *further)
+    contents = {manifest["metadata"]["name"]: manifest["data"] for manifest in read}
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:32]
 
 

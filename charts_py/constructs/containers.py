@@ -100,18 +100,24 @@ def container(settings: Container, images: ImageLock) -> dict[str, Any]:
     result.update({key: value for key, value in optional if value})
     result["resources"] = resources(settings.resources)
     if settings.run_as is not None:
-        result["securityContext"] = {
-            "runAsNonRoot": True,
-            "runAsUser": settings.run_as.user,
-            "runAsGroup": settings.run_as.group,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        result["securityContext"] = locked_down(settings.run_as.user, settings.run_as.group)
     if settings.readiness is not None:
         result["readinessProbe"] = tcp_probe(settings.readiness)
     if settings.liveness is not None:
         result["livenessProbe"] = tcp_probe(settings.liveness)
     return result
+
+
+def locked_down(user: int, group: int, *, read_only: bool = False) -> dict[str, Any]:
+    """The securityContext of a container without any privilege; `read_only` is about its root file system."""
+    context: dict[str, Any] = {
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "runAsGroup": group,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    return {**context, "readOnlyRootFilesystem": True} if read_only else context
 
 
 def _ports(settings: Container) -> list[dict[str, Any]]:

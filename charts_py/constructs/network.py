@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from charts_py.config.agents import Egress
 from charts_py.config.environment import Environment
 from charts_py.config.server import ServicePort
 from charts_py.constructs import database, flows
@@ -62,16 +63,23 @@ class AgentsNetwork(Concept):
         environment = inputs.environment
         agents = environment.agents
         yield flows.default_deny(environment, agents.namespace, "agents")
-        egress = [
-            flows.dns(environment),
-            flows.rule("to", [flows.pods(environment.namespace.name, labels.SERVER)], flows.tcp(PORT)),
-            *(flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports)) for peer in agents.egress.destinations),
-        ]
-        if agents.egress.world:
-            egress.append(flows.rule("to", flows.world(environment.cluster), flows.tcp(*agents.egress.world_ports)))
+        egress = out_of_agents(environment, agents.egress)
         yield flows.policy(environment, "agent-egress", agents.namespace, "agents", _AGENTS, egress=egress)
         if agents.egress.fqdns:
-            yield _cilium_agents(environment)
+            spec = by_names(environment, agents.egress, _AGENTS)
+            yield _cilium_policy(environment, "agent-egress-names", agents.namespace, "agents", spec)
+
+
+def out_of_agents(environment: Environment, egress: Egress) -> list[dict[str, Any]]:
+    """The rules of what agents reach by address."""
+    rules = [
+        flows.dns(environment),
+        flows.rule("to", [flows.pods(environment.namespace.name, labels.SERVER)], flows.tcp(PORT)),
+        *(flows.rule("to", flows.peers(peer), flows.tcp(*peer.ports)) for peer in egress.destinations),
+    ]
+    if egress.world:
+        rules.append(flows.rule("to", flows.world(environment.cluster), flows.tcp(*egress.world_ports)))
+    return rules
 
 
 def _into_server(environment: Environment) -> list[dict[str, Any]]:
@@ -170,10 +178,9 @@ def _cilium_server(environment: Environment) -> Manifest:
     return _cilium_policy(environment, "paperclip-server-entities", environment.namespace.name, "server", spec)
 
 
-def _cilium_agents(environment: Environment) -> Manifest:
+def by_names(environment: Environment, egress: Egress, selected: Mapping[str, str]) -> dict[str, Any]:
     """Names instead of addresses. Cilium learns a name's addresses from the answers of DNS, so it must see them."""
     settings = environment.cluster.dns
-    egress = environment.agents.egress
     dns_pods = {"k8s:io.kubernetes.pod.namespace": settings.namespace}
     dns_pods |= {f"k8s:{key}": value for key, value in settings.pod_labels.items()}
     lookups = {
@@ -181,14 +188,10 @@ def _cilium_agents(environment: Environment) -> Manifest:
         "rules": {"dns": [{"matchPattern": "*"}]},
     }
     ports = [{"port": str(port), "protocol": "TCP"} for port in egress.world_ports]
-    spec = {
-        "endpointSelector": {"matchLabels": dict(_AGENTS)},
-        "egress": [
-            {"toEndpoints": [{"matchLabels": dns_pods}], "toPorts": [lookups]},
-            {"toFQDNs": [{"matchName": name} for name in egress.fqdns], "toPorts": [{"ports": ports}]},
-        ],
-    }
-    return _cilium_policy(environment, "agent-egress-names", environment.agents.namespace, "agents", spec)
+    rules: list[dict[str, Any]] = [{"toEndpoints": [{"matchLabels": dns_pods}], "toPorts": [lookups]}]
+    if egress.fqdns:
+        rules.append({"toFQDNs": [{"matchName": name} for name in egress.fqdns], "toPorts": [{"ports": ports}]})
+    return {"endpointSelector": {"matchLabels": dict(selected)}, "egress": rules}
 
 
 def _cilium_policy(

@@ -11,7 +11,7 @@ from typing import Any
 
 from charts_py.config.environment import Environment
 from charts_py.config.workload import TcpProbe
-from charts_py.constructs import database
+from charts_py.constructs import database, launcher
 from charts_py.constructs.addresses import PORT
 from charts_py.constructs.component import Concept, Inputs
 from charts_py.constructs.configmaps import SETTINGS, checksum
@@ -24,12 +24,14 @@ from charts_py.constructs.containers import (
     variable,
     volume,
 )
+from charts_py.constructs.jobtemplates import JobTemplates
 from charts_py.constructs.metadata import common_labels, metadata
 from charts_py.images import ImageLock
 from kubekit import labels
 from kubekit.identity import Manifest
 
 SERVICE_ACCOUNT = "paperclip"
+_GRACE_SECONDS = 30  # what Kubernetes gives a pod that says nothing
 _GROUP = 1000  # the image's own user; a root-owned volume is not writable without it
 
 
@@ -56,13 +58,16 @@ class Server(Concept):
                 "replicas": 1,
                 "strategy": {"type": "Recreate"},
                 "selector": {"matchLabels": dict(labels.SERVER)},
-                "template": {"metadata": _pod_metadata(environment), "spec": pod(inputs)},
+                "template": {"metadata": _pod_metadata(inputs), "spec": pod(inputs)},
             },
         }
 
 
-def _pod_metadata(environment: Environment) -> dict[str, Any]:
-    annotations = {labels.CONFIG_CHECKSUM: checksum(environment)}
+def _pod_metadata(inputs: Inputs) -> dict[str, Any]:
+    environment = inputs.environment
+    # A launcher reads the templates once, at its start.
+    templates = inputs.objects_of(JobTemplates) if environment.launcher.sidecar is not None else []
+    annotations = {labels.CONFIG_CHECKSUM: checksum(environment, templates)}
     if environment.server.image_version is not None:
         annotations[labels.IMAGE_VERSION] = environment.server.image_version
     return {"labels": common_labels(environment, "paperclip", "server"), "annotations": annotations}
@@ -73,7 +78,8 @@ def pod(inputs: Inputs) -> dict[str, Any]:
     server = environment.server
     spec: dict[str, Any] = {
         "serviceAccountName": SERVICE_ACCOUNT,
-        "automountServiceAccountToken": environment.launcher.enabled,
+        # A launcher in a container of its own has the token by a volume that nobody else mounts.
+        "automountServiceAccountToken": environment.launcher.enabled and environment.launcher.sidecar is None,
         # A Service called paperclip would put PAPERCLIP_PORT and others among the server's own PAPERCLIP_ variables.
         "enableServiceLinks": False,
         "securityContext": {
@@ -90,6 +96,7 @@ def pod(inputs: Inputs) -> dict[str, Any]:
         "volumes": [
             {"name": "data", "persistentVolumeClaim": {"claimName": server.storage.name}},
             *(volume(one) for one in server.volumes),
+            *launcher.volumes(environment),
         ],
     }
     pull_secrets = [{"name": secret.name} for secret in server.secrets if secret.use == "imagePull"]
@@ -97,11 +104,20 @@ def pod(inputs: Inputs) -> dict[str, Any]:
         spec["imagePullSecrets"] = pull_secrets
     if server.tolerations:
         spec["tolerations"] = tolerations(server.tolerations)
-    if server.termination_grace_period_seconds is not None:
-        spec["terminationGracePeriodSeconds"] = server.termination_grace_period_seconds
-    if server.init_containers:
-        spec["initContainers"] = [container(one, inputs.images) for one in server.init_containers]
+    if (grace := _grace_period(environment)) is not None:
+        spec["terminationGracePeriodSeconds"] = grace
+    before = [*(container(one, inputs.images) for one in server.init_containers), *launcher.init_containers(inputs)]
+    if before:
+        spec["initContainers"] = before
     return spec
+
+
+def _grace_period(environment: Environment) -> int | None:
+    """Of the whole pod, in seconds: the launcher is told to end when the server has ended."""
+    own = environment.server.termination_grace_period_seconds
+    if environment.launcher.sidecar is None:
+        return own
+    return (own if own is not None else _GRACE_SECONDS) + launcher.GRACE_SECONDS
 
 
 def _server_container(environment: Environment, images: ImageLock) -> dict[str, Any]:
@@ -112,8 +128,16 @@ def _server_container(environment: Environment, images: ImageLock) -> dict[str, 
     result |= {
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "envFrom": _variables_from(environment),
-        "env": [*database.variables(environment), *(variable(one) for one in server.environment)],
-        "volumeMounts": [{"name": "data", "mountPath": "/paperclip"}, *(mount(one) for one in server.mounts)],
+        "env": [
+            *database.variables(environment),
+            *launcher.server_variables(environment),
+            *(variable(one) for one in server.environment),
+        ],
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/paperclip"},
+            *launcher.server_mounts(environment),
+            *(mount(one) for one in server.mounts),
+        ],
         "resources": resources(server.resources),
         "readinessProbe": tcp_probe(TcpProbe(port="http", period_seconds=10)),
         "livenessProbe": tcp_probe(TcpProbe(port="http", initial_delay_seconds=30, period_seconds=15)),

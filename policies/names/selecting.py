@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubekit import labels, pointers, selectors
+from kubekit import labels, pointers, selectors, tenants
 from policies.cel import Cel
 from policies.model import Fault
 from policies.registry import policy
@@ -34,7 +34,7 @@ _OURS = (labels.NAME, labels.INSTANCE, labels.COMPONENT, labels.PART_OF)
     cel=Cel(
         "variables.selectorKeys.all(k, !(k in variables.moving)"
         " && (!variables.ours || (object.kind in ['NetworkPolicy'] ? !k.startsWith('paperclip.io/')"
-        " : k in variables.allowed)))"
+        " || k in variables.lasting : k in variables.allowed)))"
         " && (!variables.workload"
         " || (variables.wanted.all(k, variables.podLabels[?k].orValue('?') == variables.wanted[k])"
         " && variables.expressions.all(e,"
@@ -44,6 +44,7 @@ _OURS = (labels.NAME, labels.INSTANCE, labels.COMPONENT, labels.PART_OF)
         variables={
             "moving": "[" + ", ".join(f"'{key}'" for key in _MOVING) + "]",
             "allowed": "[" + ", ".join(f"'{key}'" for key in _OURS) + "]",
+            "lasting": "[" + ", ".join(f"'{key}'" for key in tenants.AGENT) + "]",
             "ours": f"variables.labels[?'{labels.PART_OF}'].orValue('') == '{labels.PART_OF_PAPERCLIP}'",
             "workload": "object.kind in [" + ", ".join(f"'{kind}'" for kind in _WORKLOADS) + "]",
             "selector": (
@@ -93,7 +94,9 @@ def _keys(kind: str, pointer: str, selector: Mapping[str, Any]) -> Iterator[tupl
 
 def _lasting(kind: str, key: str) -> bool:
     """A NetworkPolicy can change, so any label will do that is not of one run."""
-    return not key.startswith("paperclip.io/") if kind == "NetworkPolicy" else key in _OURS
+    if kind == "NetworkPolicy":
+        return not key.startswith("paperclip.io/") or key in tenants.AGENT
+    return key in _OURS
 
 
 def _unmet(entry: Entry, pointer: str, selector: Mapping[str, Any], pod_labels: Mapping[str, str]) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from kubekit import labels
+from kubekit import labels, tenants
 from policies.cel import Cel
 from policies.facts import Facts
 from policies.model import Fault, Scope, Severity
@@ -42,7 +42,11 @@ _CEL_VARIABLES = {
     for one in DIRECTIONS
 } | {
     "ofAgents": f"object.spec.?podSelector.?matchLabels[?'{labels.COMPONENT}'].orValue('') == '{_AGENT}'"
-    " || object.spec.?podSelector.?matchExpressions.orValue([]).exists(e,"
+    + "".join(
+        f" || object.spec.?podSelector.?matchLabels[?'{key}'].orValue('') == '{value}'"
+        for key, value in tenants.AGENT.items()
+    )
+    + " || object.spec.?podSelector.?matchExpressions.orValue([]).exists(e,"
     f" e.key == '{labels.COMPONENT}' && e.operator == 'In' && '{_AGENT}' in e.?values.orValue([]))"
 }
 """The rules that count, and whether the policy is about agents."""
@@ -71,9 +75,10 @@ def _cel_takes_out(text: str) -> str:
 
 
 def of_agents(doc: Doc) -> bool:
-    """Whether a policy names the pods of agents."""
+    """Whether a policy names the pods of agents, ours or those of a tenant."""
     selector = mapping(doc.selector)
-    if mapping(selector.get("matchLabels")).get(labels.COMPONENT) == _AGENT:
+    wanted = mapping(selector.get("matchLabels"))
+    if wanted.get(labels.COMPONENT) == _AGENT or any(wanted.get(key) == one for key, one in tenants.AGENT.items()):
         return True
     return any(
         one.get("key") == labels.COMPONENT and one.get("operator") == "In" and _AGENT in sequence(one.get("values"))

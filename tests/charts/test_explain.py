@@ -78,8 +78,12 @@ def test_a_value_that_was_put_together_names_exactly_its_fields():
 
 def test_true_or_false_is_traced_too():
     assert answer("minimal", "Deployment/paperclip", "spec.template.spec.automountServiceAccountToken") == [
-        ("/spec/template/spec/automountServiceAccountToken", True, True, ["launcher.enabled"]),
+        ("/spec/template/spec/automountServiceAccountToken", True, False, ["launcher.enabled", "launcher.sidecar"]),
     ]
+    ((_, value, _, fields),) = answer(
+        "frank-2026-08", "Deployment/paperclip", "spec.template.spec.containers[0].volumeMounts[1].readOnly"
+    )
+    assert (value, fields) == (True, ["server.mounts[0].readOnly"])
 
 
 def test_a_field_behind_a_model_that_the_construct_makes_itself():

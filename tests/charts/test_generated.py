@@ -78,7 +78,8 @@ def test_the_server_is_one_pod_that_is_replaced_whole_and_probed_by_tcp(config):
     assert labels.SERVER.items() <= metadata["labels"].items()
     assert deployment["spec"]["selector"]["matchLabels"] == labels.SERVER
     spec = pod_spec(deployment)
-    assert spec["automountServiceAccountToken"] is environment.launcher.enabled
+    alone = environment.launcher.enabled and environment.launcher.sidecar is None
+    assert spec["automountServiceAccountToken"] is alone
     assert spec["securityContext"]["fsGroup"] == 1000
     server = next(one for one in containers(deployment) if one.name == "paperclip")
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):

@@ -21,7 +21,7 @@ from charts_py.jobtemplates import (
     files,
     synthesize,
 )
-from kubekit import pointers, yamlread
+from kubekit import podspec, pointers, yamlread
 from kubekit.jobtemplate import JobTemplate, PlaceholderError
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
@@ -262,6 +262,21 @@ def test_no_variable_is_set_twice(plain: dict[str, JobTemplate]) -> None:
         ("prompt_sources", "a"),
         ("bundle_subpath", "bundles/a/../b"),
         ("bundle_subpath", "workspaces/a"),
+        ("bundle_folder", ".."),
+        ("bundle_folder", "a/b"),
+        ("bundle_sources", []),
+        ("bundle_sources", ["a"]),
+        ("bundle_sources", [{"name": "Secret", "items": []}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f/0", "path": "a"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "/a"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a/../b"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a//b"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a\nb"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a", "mode": 0o1777}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a", "mode": "0755"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": "a"}, {"key": "f1", "path": "a"}]}]),
+        ("bundle_sources", [{"name": "a", "items": [{"key": "f0", "path": f"{'a' * 100}{n}"} for n in range(700)]}]),
         ("queue_name", "a.b"),
         ("environment", [{"name": "A=B", "value": ""}]),
         ("environment", [{"name": "A", "value": "x" * 98_305}]),
@@ -311,6 +326,32 @@ def test_skills_are_mounted_read_only_where_there_are_any(plain: dict[str, JobTe
         {"name": "workspace", "mountPath": "/run/paperclip/bundle", "subPath": "bundles/acme/1f", "readOnly": True}
     ]
     assert of_claim(bundle_subpath=None)[1:] == []
+
+
+def test_skills_from_secrets_are_plain_folders_where_those_of_the_claim_are(plain: dict[str, JobTemplate]) -> None:
+    """The names at the top of a volume of Secrets are links: what is mounted is the folder below."""
+    sources = [
+        {"name": "a", "items": [{"key": "f0", "path": "1f/.claude/skills/x/SKILL.md"}]},
+        {"name": "b", "items": [{"key": "f1", "path": "1f/.claude/skills/x/run.sh", "mode": 0o755}]},
+    ]
+    job = example(plain["claude"], bundle_subpath=None, bundle_folder="1f", bundle_sources=sources)
+    (volume,) = [one for one in pod_of(job)["volumes"] if one["name"] == "bundle"]
+    assert volume["projected"] == {"sources": [{"secret": one} for one in sources], "defaultMode": 0o644}
+    assert [one for one in agent_of(job)["volumeMounts"] if one["mountPath"] == "/run/paperclip/bundle"] == [
+        {"name": "bundle", "mountPath": "/run/paperclip/bundle", "subPath": "1f", "readOnly": True}
+    ]
+    assert podspec.bundle_secrets(job) == tuple(sources)
+    kubernetes_validate.validate(job, "1.35", strict=True)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_skills_come_from_one_place(plain: dict[str, JobTemplate], size: Any) -> None:
+    """A cluster refuses two mounts at one path."""
+    job = plain["claude"].fill(plain["claude"].values(size))
+    paths = [one["mountPath"] for one in agent_of(job)["volumeMounts"]]
+    assert len(set(paths)) == len(paths)
+    kept = {one["name"] for one in agent_of(job)["volumeMounts"]}
+    assert kept == {one["name"] for one in pod_of(job)["volumes"]}
 
 
 def test_text_of_the_config_is_data_for_jinja_and_yaml() -> None:
@@ -403,6 +444,11 @@ def test_every_placeholder_says_what_it_is_and_has_examples_that_reach_its_limit
     for name, placeholder in plain["claude"].placeholders.items():
         assert placeholder.about.endswith("."), name
         largest = placeholder.value("largest")
+        if largest is None:
+            # What excludes it has one.
+            assert name == "bundle_subpath"
+            assert placeholder.value("example") is not None
+            continue
         if placeholder.type == "string":
             assert len(largest.encode()) == placeholder.max_bytes or name == "image", name
         if placeholder.type in {"strings", "environment", "map"}:

@@ -329,6 +329,30 @@ def agents(draw: st.DrawFn, namespace: str, *, cilium: bool) -> Tree:
     }
 
 
+@st.composite
+def tenants(draw: st.DrawFn, taken: Sequence[str], *, cilium: bool) -> list[Tree]:
+    """One or two companies in namespaces that nobody else has."""
+    found = []
+    names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True).filter(lambda one: "kube-" not in one)
+    for company in draw(unique(names, min_size=1, max_size=2)):
+        one: Tree = {"company": company}
+        elsewhere = f"{company}-own"
+        if f"paperclip-{company}" in taken or draw(st.booleans()):
+            one["namespace"] = elsewhere if elsewhere not in taken else f"{elsewhere}2"
+        egress: Tree = draw(some(worldPorts=st.lists(port, min_size=1, max_size=5, unique=True), destinations=peers))
+        if cilium and draw(st.booleans()):
+            egress |= {"world": False, "fqdns": draw(st.lists(dns_subdomain, min_size=1, max_size=3))}
+        one |= {"egress": egress} | draw(
+            some(
+                quota=some(pods=st.integers(1, 500), jobs=st.integers(1, 500)),
+                serviceAccountAnnotations=st.dictionaries(label_key, text, max_size=2),
+                runGrants=st.booleans(),
+            ),
+        )
+        found.append(one)
+    return found
+
+
 cilium = some(
     loadBalancerApiVersion=st.sampled_from(("v2alpha1", "v2")),
     pool=st.just({"name": "pool", "start": "192.168.55.200", "stop": "192.168.55.254"}),
@@ -355,6 +379,24 @@ def cluster(draw: st.DrawFn) -> Tree:
         ),
     )
 
+
+sidecar = st.fixed_dictionaries(
+    {"image": image},
+    optional={
+        "imagePullPolicy": st.sampled_from(("Always", "IfNotPresent")),
+        "resources": resources,
+        "metricsPort": st.integers(60001, 65535),  # beyond what the containers of `ports` listen on
+        "logLevel": st.sampled_from(("debug", "info", "warning", "error")),
+        "skillsFolders": st.lists(
+            st.sampled_from(("/paperclip", "/paperclip/instances", "/paperclip/skills")), unique=True
+        ),
+        "workspaceClaim": st.just("shared-workspace"),
+    },
+)
+launcher = st.one_of(
+    st.fixed_dictionaries({"enabled": st.booleans()}),
+    st.fixed_dictionaries({"sidecar": sidecar}, optional={"enabled": st.just(True)}),
+)
 
 argocd = st.fixed_dictionaries(
     {"repository": st.just("https://github.com/example/state.git")},
@@ -383,7 +425,7 @@ def environments(draw: st.DrawFn) -> Tree:
         "server": draw(server()),
         "database": stored,
         "agents": draw(agents(own, cilium="cilium" in found)),
-        "launcher": {"enabled": draw(st.booleans())},
+        "launcher": draw(launcher),
         **draw(
             some(
                 network=some(
@@ -395,6 +437,9 @@ def environments(draw: st.DrawFn) -> Tree:
             ),
         ),
     }
+    if config["launcher"].get("enabled", True) and draw(st.booleans()):
+        taken = ("default", system, own, *([found["dns"]["namespace"]] if "namespace" in found.get("dns", {}) else []))
+        config["tenants"] = draw(tenants(taken, cilium="cilium" in found))
     if stored["kind"] == "bitnami" or draw(st.booleans()):
         config["argocd"] = draw(argocd)
     if found.get("kubernetesVersion") != "1.29" and draw(st.integers(0, 3)) == 0:

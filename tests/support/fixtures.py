@@ -1,12 +1,14 @@
 """Fixtures of policies: sets of manifests as files, laid over a clean base.
 
 tests/policies/fixtures/<policy>/{pass,fail}.<case>.yaml holds documents. One whose object stands in the base changes
-it: mappings merge, lists of named items merge by name, null removes, everything else is replaced. Any other document
-is added; one of kind Facts replaces facts of the base. Comments at the top steer:
+it: mappings merge, lists of named items merge by name, null removes (in such a list `$gone: true`), everything else is
+replaced. Any other document is added; one of kind Facts replaces facts of the base. Comments at the top steer:
 
     # without: Kind/namespace/name      takes an object out of the base
     # replace: Kind/namespace/name      the document replaces the object instead of changing it
     # base: none                        starts from nothing
+    # base: launcher                    the base with a launcher beside the server (base-launcher/)
+    # base: tenants                     the base with a tenant of upstream's plugin (base-tenants/)
     # finds: Kind/namespace/name /pointer   what a failing fixture must raise, exactly; one line a finding
     # cel: silent: why                  the API server cannot see it (else every failing fixture is refused)
     # long: Kind/namespace/name /pointer bytes   the text there is repeated until it has so many
@@ -64,9 +66,27 @@ def base() -> tuple[tuple[Manifest, ...], Facts]:
     return tuple(one for one in documents if not facts_.is_facts(one)), known
 
 
+@cache
+def _start(name: str) -> tuple[tuple[Manifest, ...], Facts]:
+    """What a fixture is laid over."""
+    if name == "none":
+        return (), Facts()
+    objects, known = base()
+    if not name:
+        return objects, known
+    changes: dict[str, Manifest] = {}
+    for one in (one for path in sorted((FOLDER / f"base-{name}").glob("*.yaml")) for one in _documents(path)):
+        if facts_.is_facts(one):
+            known = facts_.of(one, known)
+        else:
+            changes[written(one)] = one
+    found = [merged(one, changes.pop(written(one))) if written(one) in changes else one for one in objects]
+    return (*found, *changes.values()), known
+
+
 def folders() -> list[Path]:
     """One a policy."""
-    return sorted(path for path in FOLDER.iterdir() if path.name != "base" and path.is_dir())
+    return sorted(path for path in FOLDER.iterdir() if not path.name.startswith("base") and path.is_dir())
 
 
 def paths(folder: Path | None = None) -> list[Path]:
@@ -78,7 +98,7 @@ def paths(folder: Path | None = None) -> list[Path]:
 def load(path: Path) -> Fixture:
     """The fixture in `path`; nobody may change what it holds. Raises ValueError for a directive that means nothing."""
     told = _directives(path)
-    start, known = ((), Facts()) if told.get("base") == ["none"] else base()
+    start, known = _start(told.get("base", [""])[0])
     objects = {written(one): one for one in start}
     for name in told.get("without", ()):
         if objects.pop(name, None) is None:
@@ -124,7 +144,9 @@ def merged(base_value: Any, change: Any) -> Any:
         return result
     if _named(base_value) and _named(change):
         changes = {one["name"]: one for one in change}
-        result = [merged(one, changes.pop(one["name"], {})) for one in base_value]
+        kept = [one for one in base_value if "$gone" not in changes.get(one["name"], {})]
+        changes = {name: one for name, one in changes.items() if "$gone" not in one}
+        result = [merged(one, changes.pop(one["name"], {})) for one in kept]
         return [*result, *(_without_null(one) for one in changes.values())]
     return _without_null(change)
 
