@@ -42,8 +42,9 @@ tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
 	@$(BIN)/paperclip-gitops tools install
 schema: $(VENV)/.run ## the JSON Schemas that editors read
 	@$(BIN)/paperclip-gitops schema --write
-docs: $(VENV)/.run ## docs/policies.md, from the policies themselves
+docs: $(VENV)/.run ## docs/policies.md and docs/agent-config.md, from what they are about
 	@$(BIN)/paperclip-gitops explain --all --format markdown > docs/policies.md
+	@$(BIN)/paperclip-launcher schema --as markdown > docs/agent-config.md
 lock: ## new versions of every package, by hash
 	@sh scripts/lock.sh
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from kubekit.complaints import shown
 from kubekit.identity import Manifest
 from kubekit.placeholders import (
     CHECKS,
@@ -29,7 +30,6 @@ from kubekit.placeholders import (
     Placeholder,
     PlaceholderError,
     TemplateError,
-    shown,
 )
 from kubekit.pointers import join
 

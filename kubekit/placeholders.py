@@ -12,12 +12,14 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from kubekit.complaints import is_plain, kind_of, shown, size_of, text_problem
+
 Check: TypeAlias = Callable[[Any, list[str]], Any]
 """(value, problems) -> a copy that shares nothing with the value; appends a sentence for each problem."""
 
 ANY_TEXT = r"[^\x00]*"
-_SHOWN = 60
 _LONGEST_NAME = 253  # of an object
+_ITEM = 47  # bytes of a file's place in a volume, beside its path
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
@@ -85,7 +87,7 @@ class Placeholder:
 
 
 def build(recipe: Any, placeholder: Placeholder) -> Any:
-    """The value that `recipe` is, or that {build: text|strings|environment|map|maximum, …} makes."""
+    """The value that `recipe` is, or that {build: text|strings|environment|map|files|maximum, …} makes."""
     if not isinstance(recipe, Mapping) or "build" not in recipe:
         return recipe
     kind, times, prefix = recipe["build"], recipe.get("times", 0), recipe.get("prefix", "")
@@ -100,7 +102,10 @@ def build(recipe: Any, placeholder: Placeholder) -> Any:
         return [{"name": f"{prefix}{index}", "value": each} for index in range(times)]
     if kind == "map":
         return {f"{prefix}{index}": each for index in range(times)}
-    raise ValueError(f"no way to build {kind!r}; take text, strings, environment, map or maximum")
+    if kind == "files":
+        items = [{"key": f"f{index:04}", "path": f"{each}{index:04}", "mode": 493} for index in range(times)]
+        return [{"name": prefix, "items": items}]
+    raise ValueError(f"no way to build {kind!r}; take text, strings, environment, map, files or maximum")
 
 
 def _string(placeholder: Placeholder) -> Check:
@@ -109,7 +114,7 @@ def _string(placeholder: Placeholder) -> Check:
     name = placeholder.name
 
     def check(value: Any, problems: list[str]) -> Any:
-        # _is_plain() written out: most values of a run come this way, and a call takes as long as the rest.
+        # is_plain() written out: most values of a run come this way, and a call takes as long as the rest.
         if type(value) is str and value.isascii() and len(value) <= limit and "\x00" not in value and matches(value):
             return value
         if problem := text_problem(value, limit):
@@ -141,7 +146,7 @@ def _integer(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if type(value) is not int:
-            problems.append(f"{name} is {_kind(value)}, not an integer")
+            problems.append(f"{name} is {kind_of(value)}, not an integer")
         elif (low is not None and value < low) or (high is not None and value > high):
             problems.append(f"{name} is {shown(value)}; it may be {low} to {high}")
         return value
@@ -154,18 +159,18 @@ def _strings(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, list | tuple):
-            problems.append(f"{name} is {_kind(value)}, not a list of texts")
+            problems.append(f"{name} is {kind_of(value)}, not a list of texts")
             return value
         if _count(placeholder, len(value), problems):
             return value
         size = 0
         for index, item in enumerate(value):
-            if _is_plain(item, limit):
+            if is_plain(item, limit):
                 size += len(item)
             elif problem := text_problem(item, limit):
                 problems.append(f"{name}[{index}] {problem}")
             else:
-                size += _size(item)
+                size += size_of(item)
         if size > total:
             problems.append(f"{name} has {size} bytes in all; at most {total}")
         return list(value)
@@ -179,7 +184,7 @@ def _environment(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, list | tuple):
-            problems.append(f"{name} is {_kind(value)}, not a list of {{name, value}}")
+            problems.append(f"{name} is {kind_of(value)}, not a list of {{name, value}}")
             return value
         if _count(placeholder, len(value), problems):
             return value
@@ -198,7 +203,7 @@ def _environment(placeholder: Placeholder) -> Check:
             elif key in seen:
                 problems.append(f"{name}[{index}] sets {key} a second time")
             seen.add(key)
-            size += len(key) + _size(text)
+            size += len(key) + size_of(text)
             entries.append({"name": key, "value": text})
         if size > total:
             problems.append(f"{name} has {size} bytes in all; at most {total}")
@@ -212,7 +217,7 @@ def _entry_problem(placeholder: Placeholder, entry: Any) -> str:
         return "is not {name, value}"
     limit = placeholder.item_bytes or 0
     for part in ("name", "value"):
-        if not _is_plain(entry[part], limit) and (problem := text_problem(entry[part], limit)):
+        if not is_plain(entry[part], limit) and (problem := text_problem(entry[part], limit)):
             return f"has a {part} that {problem}"
     return ""
 
@@ -224,7 +229,7 @@ def _map(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, Mapping):
-            problems.append(f"{name} is {_kind(value)}, not a map of texts")
+            problems.append(f"{name} is {kind_of(value)}, not a map of texts")
             return value
         if _count(placeholder, len(value), problems):
             return value
@@ -261,7 +266,7 @@ def _tolerations(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
-            problems.append(f"{name} is {_kind(value)}, not a list of tolerations")
+            problems.append(f"{name} is {kind_of(value)}, not a list of tolerations")
             return value
         if not _count(placeholder, len(value), problems):
             found = ((index, problem_of(item)) for index, item in enumerate(value))
@@ -277,7 +282,7 @@ def _secret_sources(placeholder: Placeholder) -> Check:
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, list | tuple):
-            problems.append(f"{name} is {_kind(value)}, not a list of Secrets")
+            problems.append(f"{name} is {kind_of(value)}, not a list of Secrets")
             return value
         if not _count(placeholder, len(value), problems):
             wrong = [one for one in value if not isinstance(one, str) or len(one) > _LONGEST_NAME or not matches(one)]
@@ -287,12 +292,52 @@ def _secret_sources(placeholder: Placeholder) -> Check:
     return check
 
 
+def _secret_files(placeholder: Placeholder) -> Check:
+    """Takes Secrets with the items of each, and gives the same as a projected volume has it."""
+    name, total, named = placeholder.name, placeholder.max_bytes or 0, _secret_sources(placeholder)
+
+    def check(value: Any, problems: list[str]) -> Any:
+        secrets = value if isinstance(value, list | tuple) else [None]
+        if not all(isinstance(one, Mapping) and isinstance(one.get("items"), list | tuple) for one in secrets):
+            problems.append(f"{name} is {kind_of(value)}, not a list of {{name, items}}")
+            return value
+        named([one.get("name") for one in value], problems)
+        paths: list[str] = []
+        for item in (item for one in value for item in one["items"]):
+            if problem := _item_problem(placeholder, item):
+                problems.append(f"{name} has {shown(item)}, which {problem}")
+            else:
+                paths.append(item["path"])
+        if len(set(paths)) < len(paths):
+            problems.append(f"{name} puts two files in one place")
+        if (size := sum(size_of(path) + _ITEM for path in paths)) > total:
+            problems.append(f"{name} has {size} bytes in all; at most {total}")
+        return [
+            {"secret": {"name": one.get("name"), "items": [deepcopy(item) for item in one["items"]]}} for one in value
+        ]
+
+    return check
+
+
+def _item_problem(placeholder: Placeholder, item: Any) -> str:
+    if not isinstance(item, Mapping) or not {"key", "path"} <= set(item) <= {"key", "path", "mode"}:
+        return "is not {key, path, mode}"
+    if not isinstance(item["key"], str) or not re.fullmatch(placeholder.key_pattern, item["key"]):
+        return "has no key of a Secret"
+    if problem := text_problem(item["path"], placeholder.item_bytes or 0):
+        return f"has a path that {problem}"
+    if not _PATH.fullmatch(f"/{item['path']}") or not {".", ".."}.isdisjoint(item["path"].split("/")):
+        return 'has a path that is not relative, or has "." or ".." in it'
+    mode = item.get("mode", 0)
+    return "" if type(mode) is int and 0 <= mode <= 0o777 else "has no mode of a file"
+
+
 def _resources(placeholder: Placeholder) -> Check:
     name, matches = placeholder.name, re.compile(placeholder.pattern).fullmatch
 
     def check(value: Any, problems: list[str]) -> Any:
         if not isinstance(value, Mapping) or set(value) != set(_NEEDED):
-            problems.append(f"{name} is {_kind(value)}; write a map of requests and limits")
+            problems.append(f"{name} is {kind_of(value)}; write a map of requests and limits")
             return value
         for part, needed in _NEEDED.items():
             amounts = value[part]
@@ -318,31 +363,10 @@ CHECKS: Mapping[str, Callable[[Placeholder], Check]] = {
     "tolerations": _tolerations,
     "resources": _resources,
     "secret_sources": _secret_sources,
+    "secret_files": _secret_files,
 }
-LISTS = frozenset({"strings", "environment", "tolerations", "secret_sources"})
+LISTS = frozenset({"strings", "environment", "tolerations", "secret_sources", "secret_files"})
 MAPS = frozenset({"map", "resources"})
-
-
-def _is_plain(value: Any, limit: int) -> bool:
-    """The short way for nearly all texts: ASCII has as many bytes as characters and no surrogates."""
-    return type(value) is str and value.isascii() and len(value) <= limit and "\x00" not in value
-
-
-def text_problem(value: Any, limit: int) -> str:
-    """Why `value` is no text of at most `limit` bytes that a cluster can keep; "" where it is one."""
-    if not isinstance(value, str):
-        return f"is {_kind(value)}, not a text"
-    if "\x00" in value:
-        return f"holds NUL at character {value.index(chr(0)) + 1}, which no process can be given"
-    try:
-        size = _size(value)
-    except UnicodeEncodeError as error:
-        return f"holds a lone surrogate (U+{ord(value[error.start]):04X}) at character {error.start + 1}"
-    return f"has {size} bytes; at most {limit}" if size > limit else ""
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
 
 
 def _count(placeholder: Placeholder, count: int, problems: list[str]) -> bool:
@@ -351,13 +375,3 @@ def _count(placeholder: Placeholder, count: int, problems: list[str]) -> bool:
         return False
     problems.append(f"{placeholder.name} has {count} items; it may have {low} to {high}")
     return True
-
-
-def shown(value: Any) -> str:
-    """`value` in ASCII and cut, so that it fits into any message."""
-    text = ascii(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"of the type {type(value).__name__}"

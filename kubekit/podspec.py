@@ -19,6 +19,8 @@ _POD_SPEC = {
 }
 PROMPT = "prompt"
 """The volume of an agent's pod that holds its prompt."""
+BUNDLE = "bundle"
+"""The volume that holds its skills, where they come in Secrets."""
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -69,9 +71,12 @@ def containers(manifest: Mapping[str, Any]) -> Iterator[ContainerView]:
 
 def prompt_secrets(job: Mapping[str, Any]) -> tuple[str, ...]:
     """The Secrets that hold the prompt and the files of an agent's run, in their order."""
-    volumes = (pod_spec(job) or {}).get("volumes") or ()
-    sources = [one for volume in volumes if volume.get("name") == PROMPT for one in volume["projected"]["sources"]]
-    return tuple(str(one["secret"]["name"]) for one in sources)
+    return tuple(str(one["name"]) for one in _secrets(job, PROMPT))
+
+
+def bundle_secrets(job: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """{name, items} of the Secrets that hold the skills of an agent's run, in their order."""
+    return tuple(_secrets(job, BUNDLE))
 
 
 def environment_secret(job: Mapping[str, Any]) -> str:
@@ -82,7 +87,14 @@ def environment_secret(job: Mapping[str, Any]) -> str:
 
 def run_secrets(job: Mapping[str, Any]) -> tuple[str, ...]:
     """All Secrets that are made for one run alone."""
-    return (*prompt_secrets(job), *(one for one in (environment_secret(job),) if one))
+    bundle = (str(one["name"]) for one in bundle_secrets(job))
+    return (*prompt_secrets(job), *bundle, *(one for one in (environment_secret(job),) if one))
+
+
+def _secrets(job: Mapping[str, Any], volume: str) -> Iterator[Mapping[str, Any]]:
+    for one in (pod_spec(job) or {}).get("volumes") or ():
+        if one.get("name") == volume:
+            yield from (source["secret"] for source in one["projected"]["sources"])
 
 
 def _walk(tree: object, path: tuple[str, ...] | None) -> Mapping[str, Any] | None:

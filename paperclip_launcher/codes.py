@@ -37,7 +37,7 @@ _ALL = (
     Code("k8s_agent_id_invalid", "the agent's id is empty or no text; nothing was created", exit=3),
     Code("k8s_policy_refused", "a policy forbids the Job; nothing was created", exit=3),
     Code("k8s_template_invalid", "the Job templates cannot be read", exit=3),
-    Code("k8s_prompt_bundle_failed", "skills or instructions could not be copied to the claim", exit=3),
+    Code("k8s_prompt_bundle_failed", "skills or instructions could not be copied for the run", exit=3),
     Code("k8s_api_unreachable", "the API server does not answer", Retry.START, _TRANSIENT, 5),
     Code("k8s_forbidden", "a right is missing; the message names the verb", exit=5),
     # Ownership.

@@ -13,6 +13,7 @@ from kubekit import gitcredentials
 from paperclip_launcher.dialects.model import Dialect
 from paperclip_launcher.options import RunOptions
 from paperclip_launcher.prompt import LARGEST, Prompt, parts
+from paperclip_launcher.skills.bundle import INSTRUCTIONS, HeldBundle
 from paperclip_launcher.skills.toolfilter import PROGRAM_FILE, SETTINGS_FILE, program, settings_json
 from paperclip_launcher.templates import Template
 
@@ -20,20 +21,20 @@ PRE_RUN = "pre-run"
 """What entry.sh runs before the agent."""
 NAMES: Mapping[str, str] = {"instructions": "instructions.md", "settings": SETTINGS_FILE, "mcp": "mcp.json"}
 """Files by role, as a dialect asks for them."""
-BUNDLE_INSTRUCTIONS = "agent-instructions.md"
-"""The instructions, in a bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
     """What the launcher adds to a run: the agent's instructions, as a text or as a file of its bundle; its own
     environment, out of which the config may choose; and where it has the agents' claim, whose files it may read.
+    Without the claim `held` is the bundle.
     """
 
     instructions: str = field(default="", repr=False)
     instructions_in_bundle: bool = False
     inherited: Mapping[str, str] = field(default_factory=dict, repr=False)
     claim: Path | None = None
+    held: HeldBundle = field(default_factory=HeldBundle)
 
 
 NOTHING_EXTRA = Extras()
@@ -60,7 +61,7 @@ def paths(texts: Mapping[str, str], extras: Extras, template: Template) -> dict[
     """Where the agent finds the files, by role."""
     found = {role: f"{template.prompt_mount}/{name}" for role, name in NAMES.items() if name in texts}
     if extras.instructions_in_bundle:
-        found["instructions"] = f"{template.bundle_mount}/{BUNDLE_INSTRUCTIONS}"
+        found["instructions"] = f"{template.bundle_mount}/{INSTRUCTIONS}"
     return found
 
 

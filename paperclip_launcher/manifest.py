@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from paperclip_launcher.options import RunOptions
 from paperclip_launcher.placement import of_environment, placement, working_dir
 from paperclip_launcher.prompt import Prompt, write_prompt
 from paperclip_launcher.request import RunRequest
+from paperclip_launcher.skills.pack import Parcel, folder_of, pack
 from paperclip_launcher.templates import Template, Templates
 
 LARGEST_JOB = 1 << 20
@@ -61,6 +62,7 @@ class Plan:
     secret_values: tuple[str, ...] = field(repr=False)
     prompt: Prompt = field(repr=False)
     _prompt_data: tuple[Mapping[str, bytes], ...] = field(repr=False)
+    _parcels: tuple[Parcel, ...] = field(repr=False)
     _variables: Mapping[str, str] = field(repr=False)
 
     @property
@@ -75,14 +77,19 @@ class Plan:
         prompt, variables = podspec.prompt_secrets(job), podspec.environment_secret(job)
         if len(prompt) != len(self._prompt_data) or bool(variables) != bool(self._variables):
             raise LauncherError(f"Job {marks.name(job)} was made for another prompt or other variables than this run's")
+        bundle = podspec.bundle_secrets(job)
+        # Their paths begin with the key: the same items are the same skills.
+        if [one.get("items") for one in bundle] != [list(one.items) for one in self._parcels]:
+            raise LauncherError(f"Job {marks.name(job)} was made for other skills or instructions than this run's")
         data = list(zip(prompt, self._prompt_data, strict=True))
+        data += [(str(one["name"]), parcel.data) for one, parcel in zip(bundle, self._parcels, strict=True)]
         if variables:
             data.append((variables, {name: value.encode() for name, value in self._variables.items()}))
         return [_secret(job, name, content) for name, content in data]
 
     def spent(self) -> Plan:
         """What is still of use once all is made: neither the Job nor the prompt, which may have megabytes."""
-        return replace(self, job={}, arguments=(), prompt=Prompt("", {}), _prompt_data=(), _variables={})
+        return replace(self, job={}, arguments=(), prompt=Prompt("", {}), _prompt_data=(), _parcels=(), _variables={})
 
 
 def plan(
@@ -99,12 +106,14 @@ def plan(
     """Plans one run. ConfigInvalid lists every problem.
 
     `nonce` (a-z and 0-9, at most 16) is new for each Job that is made, and part of the names of its Secrets. `bundle`
-    is the folder of skills in the claim, "bundles/<company>/<key>".
+    is the folder of skills in the claim, "bundles/<company>/<key>"; without one they may come with `extras`.
     """
     if not _NONCE.fullmatch(nonce):
         raise ValueError(f"{nonce!r} is no nonce")
     template = templates.get(options.template or dialect.template)
-    problems, notes, key = of_environment(options, template), list(options.notes), bundle.rpartition("/")[2]
+    problems, notes = of_environment(options, template), list(options.notes)
+    key = bundle.rpartition("/")[2] or extras.held.key
+    parcels = () if bundle else pack(extras.held.files, key)
     cwd = working_dir(request, options, template, problems)
     session_id = _session(request, dialect, cwd, key, notes)
     place = Place(cwd, template.workspace_mount, template.prompt_mount, template.reserved, dialect.variables)
@@ -115,26 +124,24 @@ def plan(
     prompt = write_prompt(request, options, resumes=bool(session_id), instructions=inline)
     data = handover.split(prompt, texts, problems)
     paths = handover.paths(texts, extras, template)
-    arguments = dialect.arguments(options, session_id, template.bundle_mount if bundle else "", paths)
+    arguments = dialect.arguments(options, session_id, template.bundle_mount if bundle or parcels else "", paths)
     problems += [*handover.credential_problems(options, arguments), *found.problems]
     values = {
         **_identity(request, dialect, session_id),
         **_named(request, nonce, len(data), found),
+        **_skills(request, nonce, bundle, key, parcels),
         **placement(options, template, problems),
         "owner": owner,
-        "bundle_subpath": bundle or None,
         "working_dir": cwd,
         "arguments": arguments,
         "environment": [{"name": name, "value": value} for name, value in found.literals.items()] or None,
     }
     job = _filled(template, values, problems)
     _add_labels(job, options.labels, notes)
-    _check_size(job, template, arguments, found.literals, options.labels)
+    _check_size(job, template, (*arguments, *found.literals, *found.literals.values(), *_texts(options, parcels)))
     masked = (*found.given, *handover.secret_texts(options.mcp_servers))
-    notes += found.notes
-    return Plan(
-        job, template, session_id, cwd, key, tuple(arguments), tuple(notes), masked, prompt, (*data,), found.secret
-    )
+    resumed, told = (session_id, cwd, key, tuple(arguments)), (*notes, *found.notes)
+    return Plan(job, template, *resumed, told, masked, prompt, (*data,), parcels, found.secret)
 
 
 def workspace_of(agent_id: str) -> str:
@@ -157,6 +164,17 @@ def _identity(request: RunRequest, dialect: Dialect, session_id: str) -> dict[st
         "agent_name": request.agent_name or None,
         "adapter_type": dialect.adapter_type,
         "workspace_subpath": workspace_of(request.agent_id),
+    }
+
+
+def _skills(request: RunRequest, nonce: str, bundle: str, key: str, parcels: tuple[Parcel, ...]) -> dict[str, Any]:
+    """Where the pod finds its skills: a folder of the claim, or Secrets."""
+    stem = f"{job_name(request.agent_id, request.run_id)}-{nonce}"
+    sources = [{"name": f"{stem}-b{number}", "items": one.items} for number, one in enumerate(parcels)]
+    return {
+        "bundle_subpath": bundle or None,
+        "bundle_folder": folder_of(key) if parcels else None,
+        "bundle_sources": sources or None,
     }
 
 
@@ -213,17 +231,20 @@ def _add_labels(job: Manifest, wanted: Mapping[str, str], notes: list[str]) -> N
     )
 
 
-def _check_size(
-    job: Manifest, template: Template, arguments: list[str], literals: Mapping[str, str], wanted: Mapping[str, str]
-) -> None:
-    texts = (*arguments, *literals, *literals.values(), *wanted, *wanted.values())
+def _texts(options: RunOptions, parcels: tuple[Parcel, ...]) -> Iterator[str]:
+    """What labels and skills bring into a Job."""
+    yield from (*options.labels, *options.labels.values())
+    yield from ("{key: f0000, mode: 493, path: }" + one["path"] for parcel in parcels for one in parcel.items)
+
+
+def _check_size(job: Manifest, template: Template, texts: tuple[str, ...]) -> None:
     # In JSON a character has six bytes at most; all other values of a run are small. Writing it out takes longer.
     if len(template.job.job) + 6 * sum(map(len, texts)) < LARGEST_JOB // 2:
         return
     size = len(json.dumps(job, ensure_ascii=False, separators=(",", ":")).encode())
     if size >= LARGEST_JOB:
         problem = f"the Job has {size} bytes, and fewer than {LARGEST_JOB} can be stored"
-        raise ConfigInvalid([f"{problem}: extraArgs and labels are what grows"], _REMEDY)
+        raise ConfigInvalid([f"{problem}: extraArgs, labels and skills are what grows"], _REMEDY)
 
 
 def _secret(job: Manifest, name: str, data: Mapping[str, bytes]) -> Manifest:

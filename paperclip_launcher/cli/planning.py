@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from paperclip_launcher.cli.printing import Printer
 from paperclip_launcher.cluster.api import Cluster
@@ -19,7 +20,7 @@ _OWNER = "paperclip-launcher-preview"
 
 
 def provided(request: RunRequest, templates: Templates, stock: Stock, printer: Printer) -> Provision:
-    """What this machine gives to the run: files are read, and with a claim copied to it. ConfigInvalid."""
+    """What this machine gives to the run; what it has of a claim is written to. ConfigInvalid, BundleFailed."""
     dialect = dialect_of(request.adapter_type)
     options = RunOptions.of(request.config, dialect)
     if not is_wanted(options):
@@ -33,10 +34,13 @@ def provided(request: RunRequest, templates: Templates, stock: Stock, printer: P
 async def judged_plan(
     request: RunRequest, templates: Templates, stock: Stock, printer: Printer, cluster: Cluster | None = None
 ) -> Plan:
-    """The plan, after the policies; with a cluster, after the rules of its namespace too. ConfigInvalid."""
+    """The plan, after the policies; with a cluster, after the rules of its namespace too. ConfigInvalid.
+
+    Skills are read, and nothing is copied.
+    """
     dialect = dialect_of(request.adapter_type)
     options = RunOptions.of(request.config, dialect)
-    given = provided(request, templates, stock, printer)
+    given = provided(request, templates, replace(stock, writes=False), printer)
     planned = plan(
         request,
         options,

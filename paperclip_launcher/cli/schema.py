@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
   paperclip-launcher schema                      the form as Paperclip draws it
-  paperclip-launcher schema --as markdown        a table of all fields
+  paperclip-launcher schema --as markdown        a page with a table of all fields
 """
+_TITLE = "# The config of an agent"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace, printer: Printer) -> int:
     from paperclip_launcher.fields import config_schema, documentation  # noqa: PLC0415  only for the verb that runs
 
     if arguments.shape == "markdown":
-        printer.product("\n".join(documentation()))
+        printer.product("\n".join((_TITLE, "", *documentation())))
     else:
         printer.product(json.dumps(config_schema(), indent=2, ensure_ascii=False))
     return FINE

@@ -7,6 +7,8 @@
 The key is the SHA-256 of all content, so neither order nor times matter, and a bundle never changes. It is built beside
 its place, written to disk and renamed: what stands there is whole, and who builds the same at the same time does no
 harm. Every use touches it; `collect.py` removes what was not used for long.
+
+A launcher that does not have the claim holds the same files in memory (`hold`), and they travel in Secrets of the run.
 """
 
 from __future__ import annotations
@@ -17,21 +19,14 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from kubekit.names import slug_with_hash
 from paperclip_launcher.skills.instructions import FOLDER, Instructions
-from paperclip_launcher.skills.walk import (
-    Budget,
-    BundleFailed,
-    Limits,
-    Refused,
-    Tree,
-    new_folder,
-    opened,
-    write_file,
-)
+from paperclip_launcher.skills.sinks import Folder, HeldFile, Memory, Sink, new_folder
+from paperclip_launcher.skills.walk import Budget, BundleFailed, Limits, Refused, Tree, opened
 
 BUNDLES = "bundles"
 INSTRUCTIONS = "agent-instructions.md"
@@ -40,6 +35,7 @@ UNFINISHED = ".new-"
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RUNTIME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_NO_CLAIM = "since the launcher does not have the agents' claim"
 _VERSION = b"paperclip bundle 1\0"
 _TRIES = 100
 
@@ -70,6 +66,20 @@ class Bundle:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class HeldBundle:
+    """A bundle in memory, with the key that it would have on the claim; "" where there is nothing to bundle."""
+
+    key: str = ""
+    files: tuple[HeldFile, ...] = field(default=(), repr=False)
+    skills: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+# Of many runs that begin at once, most want the same skills: their bytes are there once.
+_ALIVE: WeakValueDictionary[tuple[str, tuple[str, ...]], HeldBundle] = WeakValueDictionary()
+
+
 def prepare(
     root: str,
     sources: Sequence[SkillSource],
@@ -86,23 +96,56 @@ def prepare(
     device in one: each with a note. What breaks the limits fails the run, since nobody would notice half a skill.
     """
     chosen, refused = _choose(sources)
-    notes: list[str] = []
-    work = _Work(chosen, instructions, roots, limits or Limits(), notes)
+    work = _Work(chosen, instructions, roots, limits or Limits())
     try:
         with ExitStack() as stack:
             top = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
             stack.callback(os.close, top)
             place = stack.enter_context(new_folder(top, BUNDLES))
-            name = slug_with_hash(company)
-            place = stack.enter_context(new_folder(place, name))
+            place = stack.enter_context(new_folder(place, slug_with_hash(company)))
             key = work.run(None)
             if key and not use(place, key, now):
                 key = _build(place, key, work, now)
     except OSError as error:
         raise BundleFailed(f"the bundle cannot be written below {root}: {error.strerror}") from error
-    notes = [*refused, *notes]
-    path = f"{BUNDLES}/{name}/{key}"
-    return Bundle(key, path, tuple(work.done), tuple(notes)) if key else Bundle(notes=tuple(notes))
+    return _bundle(company, key, work, refused)
+
+
+def foresee(
+    sources: Sequence[SkillSource], instructions: Instructions | None, *, company: str, roots: Sequence[str]
+) -> Bundle:
+    """What `prepare` would make; nothing is written. BundleFailed."""
+    chosen, refused = _choose(sources)
+    work = _Work(chosen, instructions, roots, Limits())
+    return _bundle(company, _read(work, None), work, refused)
+
+
+def hold(
+    sources: Sequence[SkillSource], instructions: Instructions | None, *, roots: Sequence[str], limits: Limits
+) -> HeldBundle:
+    """The same bundle in memory. BundleFailed for instructions that break the limits.
+
+    A skill that breaks them is left out as a whole, with a note: on the claim there would be room for it.
+    """
+    chosen, refused = _choose(sources)
+    work, memory = _Work(chosen, instructions, roots, limits, forgiving=True), Memory()
+    key = _read(work, memory)
+    files = tuple(sorted(memory.files, key=lambda one: one.path))
+    notes = (*refused, *work.notes)
+    return _ALIVE.setdefault((key, notes), HeldBundle(key, files, tuple(work.done), notes))
+
+
+def _read(work: _Work, into: Memory | None) -> str:
+    try:
+        return work.run(into)
+    except OSError as error:
+        raise BundleFailed(f"the skills cannot be read: {error.strerror}") from error
+
+
+def _bundle(company: str, key: str, work: _Work, refused: Sequence[str]) -> Bundle:
+    notes = (*refused, *work.notes)
+    path = f"{BUNDLES}/{slug_with_hash(company)}/{key}"
+    return Bundle(key, path, tuple(work.done), notes) if key else Bundle(notes=notes)
 
 
 def use(place: int, key: str, now: float) -> bool:
@@ -124,62 +167,77 @@ def use(place: int, key: str, now: float) -> bool:
 
 @dataclass(slots=True)
 class _Work:
-    """Two passes over the same sources: one to know the key, and one to copy where there is no such bundle yet."""
+    """A pass over the sources: to know the key, or to copy. `forgiving` leaves out a skill that breaks the limits."""
 
     sources: Sequence[SkillSource]
     instructions: Instructions | None
     roots: Sequence[str]
     limits: Limits
-    notes: list[str]
+    forgiving: bool = False
+    notes: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
-    def run(self, into: int | None) -> str:
-        """The key; "" where there is nothing. Copies into the folder `into` if there is one."""
+    def run(self, into: Sink | None) -> str:
+        """The key; "" where there is nothing. Copies into `into` if there is one."""
         self.notes.clear()
         self.done.clear()
         total = hashlib.sha256(_VERSION)
+        scouted, read = Budget(self.limits), Budget(self.limits)
         if self.instructions is not None:
             self._instruct(self.instructions, total.update, into)
-        scouted, read = Budget(self.limits), Budget(self.limits)
+            for budget in (scouted, read) if self.forgiving else ():
+                self._count(self.instructions, budget)
         with ExitStack() as stack:
             skills = None
             if into is not None:
-                skills = stack.enter_context(new_folder(stack.enter_context(new_folder(into, ".claude")), "skills"))
+                skills = stack.enter_context(stack.enter_context(into.folder(".claude")).folder("skills"))
             for source in self.sources:
+                before = replace(scouted), replace(read)
                 try:
                     digest = self._skill(source, scouted, read, skills)
                 except Refused as reason:
                     self.notes.append(f"skill {source.runtime_name} is left out: its folder {reason}")
                 except BundleFailed as error:
-                    raise BundleFailed(f"skill {source.runtime_name}: {error}") from error
+                    if not self.forgiving:
+                        raise BundleFailed(f"skill {source.runtime_name}: {error}") from error
+                    scouted, read = before
+                    self.notes.append(f"skill {source.runtime_name} is left out, {_NO_CLAIM}: {error}")
                 else:
                     self.done.append(source.runtime_name)
                     total.update(b"skill\0" + source.runtime_name.encode() + b"\0" + digest)
         return total.hexdigest() if self.done or self.instructions is not None else ""
 
-    def _skill(self, source: SkillSource, scouted: Budget, read: Budget, skills: int | None) -> bytes:
+    def _skill(self, source: SkillSource, scouted: Budget, read: Budget, skills: Sink | None) -> bytes:
+        scouted.place = read.place = f".claude/skills/{source.runtime_name}/"
         with opened(source.source, self.roots, folder=True) as (descriptor, real):
             tree = Tree(descriptor, real)
             tree.scout(scouted)
             if skills is None:
                 digest = tree.read(read)
             else:
-                with new_folder(skills, source.runtime_name) as into:
+                with skills.folder(source.runtime_name) as into:
                     digest = tree.read(read, into)
         self.notes.extend(f"skill {source.runtime_name}: {note}" for note in tree.notes)
         return digest
 
-    def _instruct(self, instructions: Instructions, update: Callable[[bytes], None], into: int | None) -> None:
+    def _instruct(self, instructions: Instructions, update: Callable[[bytes], None], into: Sink | None) -> None:
         text = instructions.text.encode("utf-8", "replace")
         update(b"instructions\0" + hashlib.sha256(text).digest())
         for name, content in sorted(instructions.files):
             update(b"beside\0" + name.encode() + b"\0" + hashlib.sha256(content).digest())
         if into is None:
             return
-        write_file(into, INSTRUCTIONS, text)
-        with new_folder(into, FOLDER) as folder:
+        with into.file(INSTRUCTIONS, runs=False) as write:
+            write(text)
+        with into.folder(FOLDER) as folder:
             for name, content in instructions.files:
-                write_file(folder, name, content)
+                with folder.file(name, runs=False) as write:
+                    write(content)
+
+    def _count(self, instructions: Instructions, budget: Budget) -> None:
+        budget.count_file(INSTRUCTIONS, len(instructions.text.encode("utf-8", "replace")))
+        for name, content in instructions.files:
+            budget.count_file(f"{FOLDER}/{name}", len(content))
 
 
 def _build(place: int, key: str, work: _Work, now: float) -> str:
@@ -187,7 +245,7 @@ def _build(place: int, key: str, work: _Work, now: float) -> str:
     name = _unfinished(place, key)
     try:
         with new_folder(place, name) as into:
-            key = work.run(into)
+            key = work.run(Folder(into))
         if not key:
             return ""
         os.utime(name, (now, now), dir_fd=place, follow_symlinks=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from paperclip_launcher.errors import LauncherError
+from paperclip_launcher.skills.sinks import Sink, Write, closed
 
 LEFT_OUT = frozenset({".git"})
 """Names that are not copied: a clone's folder may hold the credential it was made with."""
+LISTED = 64
+"""Bytes of an entry in a list of files, beside its path in the bundle."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without NONBLOCK the open of a FIFO would wait for a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 18
 
 
@@ -38,23 +41,31 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one bundle, all its skills together; `names` counts what is looked at, copied or not."""
+    """Of one bundle, all its skills together; `names` counts what is looked at, copied or not.
+
+    `listed` are the bytes of a list of all files, by their path in the bundle and LISTED for the rest of each entry;
+    None is no limit. No path may match `never`.
+    """
 
     files: int = 5_000
     names: int = 20_000
     size: int = 64 << 20
     file_size: int = 16 << 20
     depth: int = 16
+    listed: int | None = None
+    never: re.Pattern[str] | None = None
 
 
 @dataclass(slots=True)
 class Budget:
-    """What one pass has used of the limits. BundleFailed where that is too much."""
+    """What one pass has used of the limits. BundleFailed where that is too much. `place` begins all paths."""
 
     limits: Limits
     files: int = 0
     names: int = 0
     size: int = 0
+    listed: int = 0
+    place: str = ""
 
     def count_name(self) -> None:
         self.names += 1
@@ -68,12 +79,17 @@ class Budget:
     def count_file(self, path: str, size: int) -> None:
         self.files += 1
         self.size += size
+        self.listed += len(self.place) + len(path.encode()) + LISTED
         if self.files > self.limits.files:
             raise BundleFailed(f"holds more than {self.limits.files} files")
         if size > self.limits.file_size:
             raise BundleFailed(f"{path} has {size} bytes; at most {self.limits.file_size} are copied")
         if self.size > self.limits.size:
             raise BundleFailed(f"holds more than {self.limits.size} bytes")
+        if self.limits.listed is not None and self.listed > self.limits.listed:
+            raise BundleFailed(f"holds so many files that the list of their names has over {self.limits.listed} bytes")
+        if self.limits.never is not None and self.limits.never.search(self.place + path):
+            raise BundleFailed(f"{path} has the name of a file that no agent may have")
 
 
 @contextmanager
@@ -97,7 +113,7 @@ def opened(path: str, roots: Sequence[str], *, folder: bool) -> Iterator[tuple[i
         top = os.open(tops[0], _FOLDER & ~os.O_NOFOLLOW)
     except OSError as error:
         raise Refused(f"cannot be opened: {_reason(error)}") from error
-    with _closed(top), _closed(_descend(top, parts, folder=folder)) as descriptor:
+    with closed(top), closed(_descend(top, parts, folder=folder)) as descriptor:
         yield descriptor, real
 
 
@@ -116,24 +132,6 @@ def read_file(descriptor: int, limit: int) -> bytes:
             raise Refused(f"has more than {limit} bytes")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def write_file(into: int, name: str, data: bytes) -> None:
-    """A new file in the open folder `into`, on disk when this returns."""
-    with _closed(os.open(name, _NEW, 0o644, dir_fd=into)) as descriptor:
-        _write(descriptor, data)
-        os.fchmod(descriptor, 0o644)
-        os.fsync(descriptor)
-
-
-@contextmanager
-def new_folder(into: int, name: str) -> Iterator[int]:
-    """A folder in the open folder `into`, there or made, open while this lasts, and on disk afterwards."""
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=into)
-    with _closed(os.open(name, _FOLDER, dir_fd=into)) as descriptor:
-        yield descriptor
-        os.fsync(descriptor)
 
 
 @dataclass(slots=True)
@@ -156,11 +154,11 @@ class Tree:
             elif stat.S_ISDIR(info.st_mode):
                 budget.check_depth(path, depth)
                 # What cannot be opened is noted when it is read.
-                with suppress(Refused), _closed(_open(folder, name, folder=True)) as inner:
+                with suppress(Refused), closed(_open(folder, name, folder=True)) as inner:
                     self._scout(inner, f"{path}/", depth + 1, budget)
 
-    def read(self, budget: Budget, into: int | None = None) -> bytes:
-        """The hash of names, contents and who may run them; all of it copied into the folder `into` if there is one.
+    def read(self, budget: Budget, into: Sink | None = None) -> bytes:
+        """The hash of names, contents and who may run them; all of it copied into `into` if there is one.
 
         BundleFailed where the tree is too large; OSError where `into` cannot be written.
         """
@@ -193,7 +191,7 @@ class Tree:
             except FileNotFoundError:
                 self._note(path, "went while it was looked at")
 
-    def _read(self, folder: int, prefix: str, depth: int, budget: Budget, into: int | None) -> Iterator[bytes]:
+    def _read(self, folder: int, prefix: str, depth: int, budget: Budget, into: Sink | None) -> Iterator[bytes]:
         for path, name, info in self._names(folder, prefix, budget):
             try:
                 if stat.S_ISDIR(info.st_mode):
@@ -207,29 +205,26 @@ class Tree:
             except Refused as reason:
                 self._note(path, str(reason))
 
-    def _read_folder(self, folder: int, path: str, depth: int, budget: Budget, into: int | None) -> Iterator[bytes]:
-        with _closed(folder):
+    def _read_folder(self, folder: int, path: str, depth: int, budget: Budget, into: Sink | None) -> Iterator[bytes]:
+        with closed(folder):
             budget.check_depth(path, depth)
             yield _line(b"folder", path)
             if into is None:
                 yield from self._read(folder, f"{path}/", depth + 1, budget, None)
                 return
-            with new_folder(into, path.rpartition("/")[2]) as below:
+            with into.folder(path.rpartition("/")[2]) as below:
                 yield from self._read(folder, f"{path}/", depth + 1, budget, below)
 
-    def _read_file(self, source: int, path: str, budget: Budget, into: int | None) -> bytes:
-        with _closed(source):
+    def _read_file(self, source: int, path: str, budget: Budget, into: Sink | None) -> bytes:
+        with closed(source):
             info = os.fstat(source)
             budget.count_file(path, info.st_size)
             runs = bool(info.st_mode & 0o100)
             if into is None:
                 digest = _digest(source, None, path, info.st_size)
             else:
-                mode = 0o755 if runs else 0o644
-                with _closed(os.open(path.rpartition("/")[2], _NEW, mode, dir_fd=into)) as target:
-                    digest = _digest(source, target, path, info.st_size)
-                    os.fchmod(target, mode)
-                    os.fsync(target)
+                with into.file(path.rpartition("/")[2], runs=runs) as write:
+                    digest = _digest(source, write, path, info.st_size)
         return _line(b"program" if runs else b"file", path, digest)
 
     def _target(self, path: str) -> int:
@@ -264,14 +259,6 @@ def name_problem(name: str) -> str:
     if any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name):
         return "holds control characters"
     return "is no name" if name in ("", ".", "..") else ""
-
-
-@contextmanager
-def _closed(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _open(place: int, name: str, *, folder: bool) -> int:
@@ -315,28 +302,22 @@ def _descend(top: int, parts: Sequence[str], *, folder: bool) -> int:
         raise Refused("is no plain file")
     descriptor = os.dup(top)
     for index, part in enumerate(parts):
-        with _closed(descriptor):
+        with closed(descriptor):
             descriptor = _open(descriptor, part, folder=folder or index < len(parts) - 1)
     return descriptor
 
 
-def _digest(source: int, target: int | None, path: str, size: int) -> bytes:
-    """The SHA-256 of an open file, copied into another if there is one."""
+def _digest(source: int, write: Write | None, path: str, size: int) -> bytes:
+    """The SHA-256 of an open file, which is written elsewhere as it is read if there is a place for it."""
     digest = hashlib.sha256()
     while piece := os.read(source, _PIECE):
         size -= len(piece)
         if size < 0:
             raise BundleFailed(f"{path} grows while it is read")
         digest.update(piece)
-        if target is not None:
-            _write(target, piece)
+        if write is not None:
+            write(piece)
     return digest.digest()
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _line(kind: bytes, path: str, digest: bytes = b"") -> bytes:

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from paperclip_launcher.errors import ConfigInvalid
+from paperclip_launcher.launcher import dialect_of
+from paperclip_launcher.options import RunOptions
+from paperclip_launcher.provision import Stock, provide
 
 controlplane, driving = sys.modules["controlplane"], sys.modules["driving"]
 
@@ -62,6 +65,49 @@ def test_a_session_that_is_gone_is_to_be_forgotten(site):
     result, reader = driving.run_one(site, "session-lost", "", session=unknown)
     assert result.code == "session_unavailable", f"{result} {reader}"
     assert result.clear_session is True
+
+
+SKILLS = {
+    "review/SKILL.md": b"---\nname: review\n---\nLook at \xc3\xa4ll of it.\n",
+    "review/scripts/count.sh": b"#!/bin/sh\nwc -l\n",
+    "review/empty": b"",
+    "large/SKILL.md": b"see data\n",
+    "large/data/one.bin": bytes(range(256)) * 2_700,
+    "large/data/two.bin": bytes(reversed(range(256))) * 2_700,
+}
+
+
+def test_an_agent_sees_its_skills_byte_by_byte_though_the_launcher_has_no_claim(site, tmp_path):
+    for path, content in SKILLS.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    (tmp_path / "review/scripts/count.sh").chmod(0o755)
+    offered = [{"key": f"a/{one}", "runtimeName": one, "source": str(tmp_path / one)} for one in ("large", "review")]
+    wanted = {"desiredSkills": [one["key"] for one in offered]}
+    prompt = "@agent tree /run/paperclip/bundle\n"
+    request = driving.request("skills", prompt, paperclipRuntimeSkills=offered, paperclipSkillSync=wanted)
+    dialect = dialect_of("claude_k8s")
+    options = RunOptions.of(request.config, dialect)
+
+    async def through() -> Any:
+        reader = driving.Reader()
+        async with driving.launcher(site) as found:
+            given = provide(request, options, dialect, found.templates, Stock(None, (str(tmp_path),)), now=time.time())
+            assert (given.bundle, given.notes) == ("", ())
+            run = await found.begin(request, reader, extras=given.extras)
+            result = await driving.ended(run)
+            await driving.settled(found)
+        return result, reader, given.extras.held.key
+
+    result, reader, key = asyncio.run(through())
+    assert result.ok, f"{result} {reader}"
+    assert result.session_params["promptBundleKey"] == key
+    for path, content in SKILLS.items():
+        mode = "755" if path.endswith(".sh") else "644"
+        line = f"./.claude/skills/{path} {mode} {hashlib.sha256(content).hexdigest()}"
+        assert line in reader.text, f"{line} {reader}"
+    assert reader.text.count("./") == len(SKILLS)
+    assert "0 links" in reader.text
 
 
 def test_an_exit_code_comes_back_as_it_is(site):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from kubekit import yamlread
+from kubekit import podspec, yamlread
 from paperclip_launcher.cli.main import VERBS, parser
 from paperclip_launcher.codes import CODES
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_render_shows_the_job_and_no_secret(launcher, request_file):
@@ -25,6 +28,29 @@ def test_render_shows_the_job_and_no_secret(launcher, request_file):
     assert secrets[1]["stringData"] == {"API": "*** 14 bytes", "PAPERCLIP_API_KEY": "*** 14 bytes"}
     assert "canary" not in launcher("render", file, "--format", "json")[1]
     assert len(list(yamlread.read_all(launcher("render", file, "--job-only")[1].encode(), "out"))) == 1
+
+
+def test_render_shows_the_skills_as_the_run_would_get_them(launcher, request_file, tmp_path):
+    skill = tmp_path / "skills" / "one"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("how to")
+    config = {
+        "paperclipRuntimeSkills": [{"key": "a/one", "runtimeName": "one", "source": str(skill)}],
+        "paperclipSkillSync": {"desiredSkills": ["a/one"]},
+    }
+    words = ("render", request_file(config=config), "--skills", tmp_path / "skills", "--format", "json")
+    job, *secrets = json.loads(launcher(*words)[1])["items"]
+    (bundle,) = podspec.bundle_secrets(job)
+    (shown,) = [one for one in secrets if one["metadata"]["name"] == bundle["name"]]
+    assert shown["stringData"] == {"f0000": "*** 6 bytes"}
+    assert [item["path"].partition("/")[2] for item in bundle["items"]] == [".claude/skills/one/SKILL.md"]
+
+    (tmp_path / "claim").mkdir()
+    job, *secrets = json.loads(launcher(*words, "--workspace", tmp_path / "claim")[1])["items"]
+    assert podspec.bundle_secrets(job) == ()
+    mounts = job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert [one["subPath"].split("/")[0] for one in mounts if "bundle" in one["mountPath"]] == ["bundles"]
+    assert not list((tmp_path / "claim").iterdir())
 
 
 def test_render_takes_what_people_say(launcher):
@@ -117,7 +143,9 @@ def test_codes_schema_and_version(launcher):
     assert [one["code"] for one in tree["items"]] == list(CODES)
     assert "k8s_oom_killed" in launcher("codes")[1]
     assert json.loads(launcher("schema")[1])["fields"]
-    assert launcher("schema", "--as", "markdown")[1].startswith("| key |")
+    code, out, _ = launcher("schema", "--as", "markdown")
+    assert code == 0
+    assert out == (ROOT / "docs/agent-config.md").read_text(), "run `make docs`"
     assert launcher("version")[1].startswith("paperclip-launcher ")
     assert json.loads(launcher("version", "--format", "json")[1])["kind"] == "Version"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -47,7 +46,6 @@ def test_every_field_ends_somewhere_and_its_default_is_legal(field):
 
 
 def test_every_field_is_documented():
-    text = "# The config of an agent\n\n" + "\n".join(documentation()) + "\n"
-    if os.environ.get("UPDATE_SNAPSHOTS"):
-        DOCUMENT.write_text(text)
-    assert DOCUMENT.read_text() == text
+    """What `make docs` writes is compared whole by a test of the command line."""
+    text = DOCUMENT.read_text()
+    assert all(f"{line}\n" in text for line in documentation())

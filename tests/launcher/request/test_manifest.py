@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+from dataclasses import replace
 
 import kubernetes_validate
 import pytest
@@ -13,13 +14,26 @@ from kubekit import names, podspec
 from paperclip_launcher.dialects.command import Command
 from paperclip_launcher.dialects.opencode import OpenCode
 from paperclip_launcher.errors import ConfigInvalid, LauncherError
-from paperclip_launcher.handover import BUNDLE_INSTRUCTIONS, Extras
-from paperclip_launcher.skills.bundle import INSTRUCTIONS
+from paperclip_launcher.handover import Extras
+from paperclip_launcher.skills.bundle import HeldBundle
+from paperclip_launcher.skills.pack import LIMITS
+from paperclip_launcher.skills.sinks import HeldFile
+from paperclip_launcher.skills.walk import LISTED
 from policies.launch import judge_job
 from tests.launcher.request.sample import IMAGE, RESOURCES
 
 BUNDLE = "bundles/acme/0a1b"
 LIVE_UID = "5d41402a-bc4b-4a76-b971-9d911017c592"
+HELD = HeldBundle(
+    "0a1b" * 16,
+    (
+        HeldFile(".claude/skills/big/a", b"a" * 700_000),
+        HeldFile(".claude/skills/big/b", b"b" * 700_000),
+        HeldFile(".claude/skills/one/SKILL.md", b"how to"),
+        HeldFile(".claude/skills/one/run.sh", b"#!/bin/sh\n", runs=True),
+    ),
+    ("big", "one"),
+)
 
 
 def agent_of(made):
@@ -55,11 +69,12 @@ def test_a_job_of_each_kind_is_valid_and_no_policy_minds_it(planned, templates):
         "program": "make",
     }
     for dialect in (None, OpenCode(), Command()):
-        made = planned(dialect=dialect, config=full, bundle=BUNDLE)
-        kubernetes_validate.validate(made.job, "1.35", strict=True)
-        assert [str(one) for one in judge_job(made.job, templates.facts)] == []
-        for secret in made.secrets_for(live(made)):
-            kubernetes_validate.validate(secret, "1.35", strict=True)
+        for skills in ({"bundle": BUNDLE}, {"extras": Extras(held=HELD)}):
+            made = planned(dialect=dialect, config=full, **skills)
+            kubernetes_validate.validate(made.job, "1.35", strict=True)
+            assert [str(one) for one in judge_job(made.job, templates.facts)] == []
+            for secret in made.secrets_for(live(made)):
+                kubernetes_validate.validate(secret, "1.35", strict=True)
 
 
 def test_who_the_run_is_for_stands_on_job_and_pod(planned, tree):
@@ -190,7 +205,73 @@ def test_a_bundle_is_mounted_read_only_and_named(planned):
     assert made.arguments[-2:] == ("--add-dir", "/run/paperclip/bundle")
     assert "/run/paperclip/bundle/agent-instructions.md" in made.arguments
     assert made.bundle_key == "0a1b"
-    assert BUNDLE_INSTRUCTIONS == INSTRUCTIONS
+
+
+def test_a_bundle_without_the_claim_travels_in_secrets_of_the_run(planned):
+    made = planned(extras=Extras(held=HELD))
+    job = live(made)
+    stem = f"{made.job_name}-x7k2m"
+    secrets = made.secrets_for(job)
+    assert [one["metadata"]["name"] for one in secrets] == [f"{stem}-0", f"{stem}-b0", f"{stem}-b1", f"{stem}-env"]
+    assert podspec.run_secrets(job) == tuple(one["metadata"]["name"] for one in secrets)
+    data = {one["metadata"]["name"]: one["data"] for one in secrets}
+    there = {
+        item["path"]: (base64.b64decode(data[one["name"]][item["key"]]), item.get("mode"))
+        for one in podspec.bundle_secrets(job)
+        for item in one["items"]
+    }
+    top = HELD.key[:16]
+    assert there == {f"{top}/{one.path}": (one.content, 0o755 if one.runs else None) for one in HELD.files}
+    mounts = [one for one in agent_of(made)["volumeMounts"] if one["mountPath"] == "/run/paperclip/bundle"]
+    assert mounts == [{"name": "bundle", "mountPath": "/run/paperclip/bundle", "subPath": top, "readOnly": True}]
+    assert made.arguments[-2:] == ("--add-dir", "/run/paperclip/bundle")
+    assert made.bundle_key == HELD.key
+
+
+def test_a_run_without_skills_has_neither_a_volume_nor_a_secret_for_them(planned):
+    plain = planned()
+    keyed = planned(extras=Extras(instructions="Be kind.", held=HeldBundle(HELD.key)))
+    for made in (plain, keyed):
+        assert "bundle" not in json.dumps(made.job["spec"]["template"]["spec"]["volumes"])
+        assert "--add-dir" not in made.arguments
+        assert len(made.secrets_for(live(made))) == 2
+    assert (plain.bundle_key, keyed.bundle_key) == ("", HELD.key)
+
+
+def test_a_job_of_other_skills_gets_no_secrets(planned):
+    """Its volume would put this run's files into the places of those it was made with."""
+    job = live(planned(extras=Extras(held=HELD)))
+    changed = replace(HELD, key="1b0a" * 16)
+    for other in (planned(), planned(extras=Extras(held=changed))):
+        with pytest.raises(LauncherError, match="made for other skills"):
+            other.secrets_for(job)
+    with pytest.raises(LauncherError, match="made for other skills"):
+        planned(extras=Extras(held=HELD)).secrets_for(live(planned()))
+
+
+def test_an_adopted_job_gets_its_skills_under_its_own_names(planned):
+    job = json.loads(json.dumps(live(planned(extras=Extras(held=HELD)))).replace("x7k2m", "other"))
+    secrets = planned(extras=Extras(held=HELD)).secrets_for(job)
+    assert [one["metadata"]["name"] for one in secrets] == list(podspec.run_secrets(job))
+    assert any("-other-b1" in one["metadata"]["name"] for one in secrets)
+
+
+def test_skills_are_forgotten_once_their_secrets_are_made(planned):
+    spent = planned(extras=Extras(held=HELD)).spent()
+    assert (spent.bundle_key, spent._parcels) == (HELD.key, ())
+
+
+def test_as_many_skills_as_may_come_fit_into_a_job(planned):
+    paths = [f"{'.claude/skills/many/'.ljust(59, 'd')}/{number:04}" for number in range(768)]
+    assert sum(len(path) + LISTED for path in paths) == LIMITS.listed
+    files = tuple(HeldFile(path, path.encode()) for path in paths)
+    made = planned(extras=Extras(held=HeldBundle("ab" * 32, files, ("many",))))
+    assert 50_000 < len(json.dumps(made.job)) < 150_000
+    (_, bundle, _) = made.secrets_for(live(made))
+    assert len(bundle["data"]) == 768
+    files = (replace(files[0], path=f"{files[0].path}d"), *files[1:])
+    (told,) = problems(planned, extras=Extras(held=HeldBundle("ab" * 32, files, ("many",))))
+    assert told.startswith("bundle_sources has")
 
 
 SESSIONS = [
