@@ -17,6 +17,7 @@ from bench.launcher_figures import Figure, measured
 def figures(*, quick: bool, cluster: bool) -> Iterator[Figure]:
     more = ["--quick"] if quick else []
     yield from measured("launcher_parts", *more)
+    yield from measured("launcher_launch", f"--rounds={50 if quick else 200}")
     yield from measured("launcher_load", "--runs=200", "--every=0.1", f"--seconds={10 if quick else 30}")
     yield from measured("launcher_load", f"--runs={1000 if quick else 5000}", "--every=5", "--seconds=30")
     if cluster:

@@ -12,13 +12,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.launcher_figures import ROOT, Figure, Tally, launcher, percentile, request, tell
+from bench.launcher_figures import ROOT, Figure, Phases, Tally, launcher, percentile, request, tell
 from kubekit.identity import Manifest
 from paperclip_launcher import marks
 from paperclip_launcher.clock import rfc3339
@@ -55,18 +55,6 @@ async def end(found: Launcher, run: Run) -> str:
         run.acknowledge()
     await until(lambda: run.own_key not in found.runs)
     return code
-
-
-class Phases(Metrics):
-    """Seconds that the runs of this launcher spent in each phase."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.spent: dict[str, list[float]] = defaultdict(list)
-
-    def moved(self, before: str, after: str, seconds: float) -> None:
-        super().moved(before, after, seconds)
-        self.spent[before].append(seconds)
 
 
 class Bench:

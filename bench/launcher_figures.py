@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from paperclip_launcher.cluster.api import Cluster
 from paperclip_launcher.cluster.network import NetworkTransport
 from paperclip_launcher.cluster.wire import Address
 from paperclip_launcher.launcher import Launcher
+from paperclip_launcher.metrics import Metrics
 from paperclip_launcher.request import RunRequest
 from paperclip_launcher.settings import Settings
 from paperclip_launcher.templates import Templates
@@ -69,6 +71,18 @@ class Tally:
 
     async def note(self, kind: str, text: str) -> None:
         pass
+
+
+class Phases(Metrics):
+    """Seconds that the runs of this launcher spent in each phase."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spent: dict[str, list[float]] = defaultdict(list)
+
+    def moved(self, before: str, after: str, seconds: float) -> None:
+        super().moved(before, after, seconds)
+        self.spent[before].append(seconds)
 
 
 def tell(*figures: Figure) -> None:

@@ -35,25 +35,30 @@ def identity_of(folder: Path) -> str:
     """The name of the folder's launcher; made when it is asked for first. OSError where it cannot be kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / "identity"
-    while True:
-        try:
-            found = path.read_text(encoding="ascii", errors="replace").strip()
-        except FileNotFoundError:
-            found = ""
-        if _NAME.fullmatch(found):
-            return found
+    if found := _named(path):
+        return found
+    with (folder / ".identity.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of threads too: each has opened it for itself
+        if found := _named(path):
+            return found  # the first of several
         host = re.sub("[^A-Za-z0-9-]+", "-", socket.gethostname()).strip("-")[:60] or "launcher"
-        fresh = folder / f".identity-{os.getpid()}"
-        fresh.write_text(f"{host}-{secrets.token_hex(4)}\n", encoding="ascii")
-        try:
-            if found:
-                fresh.replace(path)
-            else:
-                os.link(fresh, path)  # the first of several processes wins
-        except FileExistsError:
-            continue
-        finally:
-            fresh.unlink(missing_ok=True)
+        made = f"{host}-{secrets.token_hex(4)}"
+        fresh = folder / ".identity.new"
+        with fresh.open("w", encoding="ascii") as stream:
+            stream.write(f"{made}\n")
+            stream.flush()
+            os.fsync(stream.fileno())  # runs will be owned by that name
+        fresh.replace(path)
+        return made
+
+
+def _named(path: Path) -> str:
+    """What stands in the file; "" where that is no name, or nothing yet."""
+    try:
+        found = path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+    return found if _NAME.fullmatch(found) else ""
 
 
 def identity_of_run(folder: Path, job: str) -> str:

@@ -18,20 +18,25 @@ def test_a_folder_keeps_its_name_and_another_has_another(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
 
 
-def test_of_many_that_ask_first_all_get_the_same(tmp_path):
+@pytest.mark.parametrize("before", [b"", b"\xff\x00 two words"], ids=["nothing", "no name"])
+def test_of_many_that_ask_first_all_get_the_same(tmp_path, before):
+    """Also where what stands there is to be replaced."""
+    if before:
+        (tmp_path / "identity").write_bytes(before)
     found = []
-    threads = [threading.Thread(target=lambda: found.append(identity_of(tmp_path))) for _ in range(8)]
+    together = threading.Barrier(16)
+
+    def ask():
+        together.wait()
+        found.append(identity_of(tmp_path))
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
-
-
-def test_what_is_no_name_is_replaced(tmp_path):
-    (tmp_path / "identity").write_bytes(b"\xff\x00 two words")
-    assert identity_of(tmp_path) == (tmp_path / "identity").read_text().strip()
+    assert len(found) == 16
+    assert set(found) == {(tmp_path / "identity").read_text().strip()}
 
 
 def test_each_run_has_a_name_of_its_own(tmp_path):
