@@ -153,17 +153,20 @@ async def take_over(run: Run, job: Manifest) -> Manifest:
 
 
 async def _owner_is_away(run: Run, job: Manifest) -> None:
-    """Asked live, since the watches of Jobs and Leases lag behind each other: Conflict where the owner's Lease is newer
-    than what made us take it for dead.
+    """Asked live, since the watches of Jobs and Leases lag behind each other: Conflict where the owner's Lease is not
+    the very one that makes us take it for dead.
     """
-    owner = marks.annotation(job, marks.OWNER)
+    owner, view = marks.annotation(job, marks.OWNER), run.services.view
     if run.owns(job):
         return
+    # Looked at before the question: the answer may take so long that the watch has caught up meanwhile.
+    dead, known = view.alive(job) is Alive.NO, view.lease(owner)
+    if not dead:
+        raise Conflict(409, "Conflict", f"its launcher {owner} may live")
     try:
         live = await run.services.cluster.get("leases", lease_name(owner), retry_seconds=run.patience)
     except NotFound:
         return
-    known = run.services.view.lease(owner)
     if live["spec"].get("holderIdentity") == owner and (known is None or marks.version(live) != marks.version(known)):
         raise Conflict(409, "Conflict", f"its launcher {owner} lives")
 

@@ -120,11 +120,39 @@ async def drain(run: Run) -> Event:
         run.log.follow()
     if not run.log.followed:
         run.log.complete = not run.may_have_started()
+    over = not (run.gone and run.has_job and run.log.followed) or await _pod_ends(run)
     await run.log.finish()
+    run.log.complete = run.log.complete and over
     if run.file_notes is not None:
         await run.file_notes.finish()
     run.log.checkpoint()
     return Event.LOG_READ
+
+
+async def _pod_ends(run: Run) -> bool:
+    """Its Job was deleted by others: the agent may go on writing until its pod has ended. False where that takes longer
+    than it may.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _grace_seconds(run.job) + _POLL
+    while (pod := run.look_at_pod()) is not None and not podstate.terminated(pod):
+        try:
+            if not await _is_there(run, pod):
+                return True
+        except LauncherError as error:
+            _LOG.info("whether the pod of %s has ended is not known: %s", run.record.job_name, error)
+        left = end - loop.time()
+        if left <= 0:
+            return False
+        await run.wait(min(_POLL, left))
+    return True
+
+
+async def _is_there(run: Run, pod: Manifest) -> bool:
+    """Also where it is no longer the Job's: one that was left as an orphan."""
+    label = f"{marks.JOB_NAME}={run.record.job_name}"
+    items, _ = await run.services.cluster.list("pods", label_selector=label, retry_seconds=5)
+    return any(marks.uid(one) == marks.uid(pod) for one in items)
 
 
 async def finish(run: Run) -> Event:

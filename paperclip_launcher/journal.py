@@ -59,7 +59,7 @@ class Record:
     def to_json(self) -> str:
         tree = {name: getattr(self, name) for name in _NAMES}
         tree |= {"position": self.position.to_json(), "version": _VERSION}
-        return json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+        return _encode(tree)
 
     @classmethod
     def from_json(cls, text: str) -> Record:
@@ -74,6 +74,7 @@ class Record:
             raise ValueError(f"no record of a run: {error}") from error
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NAMES = tuple(one.name for one in fields(Record))
 
 

@@ -20,6 +20,10 @@ _REMEMBERED = 500
 _LEASES_IDLE = 30.0
 """Seconds: the renewals of our own are heard three times as often."""
 
+_SAID = ("reason", "message", "count", "firstTimestamp", "lastTimestamp", "eventTime", "series")
+_NAMED = ("name", "uid", "resourceVersion", "creationTimestamp")
+"""What of an event, and of its metadata, somebody asks for."""
+
 _PROGRAM = ("args", "command", "env", "lifecycle", "securityContext", "volumeMounts")
 
 
@@ -50,7 +54,7 @@ class ClusterView:
             cluster, "pods", label_selector=runs, on_change=self._pod_changed, rng=rng, trim=_without_program
         )
         self.events = Reflector(
-            cluster, "events", field_selector="type=Warning", on_change=self._event_changed, rng=rng
+            cluster, "events", field_selector="type=Warning", on_change=self._event_changed, rng=rng, trim=_in_short
         )
         self.leases = Reflector(
             cluster,
@@ -105,24 +109,14 @@ class ClusterView:
         owner = marks.annotation(job, marks.OWNER)
         if owner == self._identity:
             return Alive.YES if self._active(marks.name(job)) else Alive.NO
-        lease = self.leases.store.get(lease_name(owner))
-        if lease is None and not self._shows_leases_of(job):
-            return Alive.UNSURE
-        return self._others.alive(owner, lease)
-
-    def _shows_leases_of(self, job: Manifest) -> bool:
-        """Whether the watched Leases are as new as the Job: its owner had one before it. Both versions are of one count
-        (comparable by KEP-5504, Kubernetes 1.35, and in fact ever since etcd 3).
-        """
-        try:
-            return int(self.leases.version) >= int(marks.version(job))
-        except ValueError:
-            return True
+        return self._others.alive(owner, self.leases.store.get(lease_name(owner)))
 
     def _job_changed(self, change: Change) -> None:
         self._wake(change.name)
-        if change.new is None and change.old is not None:
-            self._warnings.pop(marks.uid(change.old), None)
+        if change.kind == "DELETED" and (job := change.new or change.old) is not None:
+            self._forget_warnings(marks.uid(job))
+            if (pod := self._last.get(marks.uid(job))) is not None:
+                self._forget_warnings(marks.uid(pod))
 
     def _pod_changed(self, change: Change) -> None:
         pod = change.new or change.old
@@ -136,10 +130,18 @@ class ClusterView:
 
     def _remember(self, pod: Manifest) -> None:
         """How a pod ended is told once: as it is deleted."""
+        job = self.jobs.store.get(str((pod["metadata"].get("labels") or {}).get(marks.JOB_NAME)))
         for owner in pod["metadata"].get("ownerReferences") or ():
+            if job is None or marks.uid(job) != owner["uid"]:
+                self._forget_warnings(marks.uid(pod))
             self._last[str(owner["uid"])] = pod
         while len(self._last) > _REMEMBERED:
-            del self._last[next(iter(self._last))]
+            self._forget_warnings(marks.uid(self._last.pop(next(iter(self._last)))))
+
+    def _forget_warnings(self, uid: str) -> None:
+        """About what is gone. The API server keeps them for an hour, which may be thousands of runs."""
+        for name in self._warnings.pop(uid, ()):
+            self.events.forget(name)
 
     def _event_changed(self, change: Change) -> None:
         event = change.new or change.old
@@ -174,3 +176,13 @@ def _without_program(one: Manifest) -> None:
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         for key in _PROGRAM:
             container.pop(key, None)
+
+
+def _in_short(event: Manifest) -> None:
+    """Each run has one: its pod waits for its Secrets."""
+    about, meta = event.get("involvedObject") or {}, event["metadata"]
+    kept = {key: event[key] for key in _SAID if event.get(key) is not None}
+    kept["involvedObject"] = {key: about.get(key) for key in ("kind", "name", "uid")}
+    kept["metadata"] = {key: meta[key] for key in _NAMED if key in meta}
+    event.clear()
+    event.update(kept)

@@ -53,6 +53,7 @@ class Cluster:
         on_call: OnCall = lambda _verb, _resource, _status, _seconds: None,
     ) -> None:
         self.namespace = namespace
+        self._place = f"/namespaces/{quote(namespace, safe='')}"
         self._transport = transport
         self._retrier = Retrier(retry, rng)
         self._on_call = on_call
@@ -212,7 +213,7 @@ class Cluster:
             return "/version"
         group = _GROUPS[resource]
         root = f"/apis/{group}/v1" if group else "/api/v1"
-        place = "" if resource == _REVIEWS else f"/namespaces/{quote(self.namespace, safe='')}"
+        place = "" if resource == _REVIEWS else self._place
         return f"{root}{place}/{resource}" + (f"/{quote(name, safe='')}" if name else "")
 
     async def _call(
@@ -231,7 +232,7 @@ class Cluster:
             _METHODS[verb],
             self._path(resource, name),
             _query(query or {}),
-            None if body is None else json.dumps(body, separators=(",", ":")).encode(),
+            None if body is None else _encode(body).encode(),
             "" if body is None else content_type,
             _LIST_SECONDS if verb == "list" else 30.0,
         )
@@ -270,6 +271,7 @@ class Cluster:
         raise await _refusal(stream)
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _METHODS = {"create": "POST", "get": "GET", "list": "GET", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 
 

@@ -71,8 +71,6 @@ class Reflector:
         """Set once the first list is in the store; whether that is still true, `last_heard` tells."""
         self.last_heard = float("-inf")
         """The loop's time of the last answer, event or bookmark."""
-        self.version = ""
-        """The resourceVersion that the store shows, or a later one."""
         self._cluster = cluster
         self._resource = resource
         self._label_selector = label_selector
@@ -95,6 +93,10 @@ class Reflector:
                 _log.error("the watch of %s met %s; listing again", self._resource, error, exc_info=True)
                 await self._wait(error)
 
+    def forget(self, name: str) -> None:
+        """Nobody will ask for the object again, though the server has it still; the next list brings it back."""
+        self.store.drop(name)
+
     async def _list(self) -> str:
         """The resourceVersion of what is in the store now."""
         # The pause between two tries is ours, so the call itself makes one only.
@@ -111,7 +113,6 @@ class Reflector:
             self._put(one)
         for name in left:
             self._drop(name, None)
-        self.version = version
         self.synced.set()
         return version
 
@@ -176,7 +177,7 @@ class Reflector:
             # Of two objects of one name, the end of the first is no news once the second is known.
             if known is not None and _uid(known) == _uid(one):
                 self._drop(one["metadata"]["name"], one)
-        progress.version = self.version = one["metadata"]["resourceVersion"]
+        progress.version = one["metadata"]["resourceVersion"]
 
     def _put(self, one: Manifest) -> None:
         meta = one["metadata"]

@@ -117,7 +117,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> _Handle:  # type: ignore[override]
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        # As call_at, which would cost every timer a call more.
+        when = self._now + delay
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context, when)
+        self._number += 1
+        heapq.heappush(self._timers, (when, self._number, handle))
+        return handle
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -126,8 +131,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         return task
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)  # False; asked for each future, so it must be quick
 
     def is_running(self) -> bool:
         return self._running
@@ -264,7 +268,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._processes.clear()
         self._ready.extend(self._graves)
         self._graves.clear()
-        tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
+        tasks = sorted((task for task in asyncio.all_tasks(self) if not task.done()), key=_age)
         for task in tasks:
             task.cancel()
         try:
@@ -274,6 +278,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             for task in tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def _age(task: asyncio.Task[Any]) -> tuple[int, str]:
+    """Oldest first by asyncio's own names, Task-1 and so on: the set of all tasks has another order every time."""
+    return len(task.get_name()), task.get_name()
 
 
 class LoopClock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from tests.fakeapi.statuses import bad_request
@@ -27,6 +28,7 @@ _FIELDS = {
 }
 
 
+@lru_cache(maxsize=256)
 def selector(resource: str, labels: str, fields: str) -> Selector | None:
     """None where everything fits."""
     wanted = [*_labels(labels), *_fields(resource, fields)]

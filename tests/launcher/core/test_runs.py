@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from paperclip_launcher import marks
 from paperclip_launcher.errors import ConfigInvalid, NotFoundRun
 from paperclip_launcher.journal import MemoryJournal
 from paperclip_launcher.lifecycle import Phase
+from tests.fakeapi.cluster import NAMESPACE
 from tests.fakeapi.model import Program, Refusal
 from tests.launcher.core.stage import Reader, Stage, event, request, spoken
 
@@ -146,6 +148,27 @@ def test_a_job_that_somebody_deletes_is_told_as_that():
 
     result = stage.play(scene)
     assert (result.code, result.session_id) == ("k8s_job_deleted_externally", "s-1")
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Orphan"])
+def test_a_run_whose_job_is_deleted_is_listened_to_until_its_pod_has_ended(propagation):
+    """The agent takes its time to end, and writes on; an orphan for so long that nobody can wait for it."""
+    stage, reader = Stage(replace(LONG, term_delay=20.0)), Reader()
+
+    async def scene():
+        async with stage.launcher() as launcher:
+            run = await launcher.begin(request(), reader)
+            await asyncio.sleep(20)
+            name = run.record.job_name
+            stage.cluster.delete(stage.cluster.store.find("jobs", NAMESPACE, name), propagation=propagation)
+            code = (await run.result).code
+            await asyncio.sleep(60)
+            return code, run.log.complete, reader.data == printed(stage, name)
+
+    code, complete, whole_log = stage.play(scene)
+    assert code == "k8s_job_deleted_externally"
+    assert not complete  # or proven to be
+    assert whole_log is (propagation == "Background")
 
 
 def test_a_kept_job_gets_its_short_life_only_after_its_result_was_read():

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from paperclip_launcher import manifest
 from paperclip_launcher.cluster.api import Cluster
+from paperclip_launcher.lifecycle import Event, Phase
 from paperclip_launcher.neighbours import Alive
+from paperclip_launcher.outcome import RunResult
 from paperclip_launcher.ownership import AgentLock, Others
-from paperclip_launcher.run import Run
+from paperclip_launcher.run import WORK, Run
+from paperclip_launcher.runlog import RunLog
 from tests.launcher.sim import histories, script, world
 
-_COUNT = int(os.environ.get("PAPERCLIP_HISTORIES") or (5_000 if os.environ.get("CI") else 1_000))
+_COUNT = int(os.environ.get("PAPERCLIP_HISTORIES") or (20_000 if os.environ.get("CI") else 1_000))
 _SHARE = 500
 """Histories of one item, so that two workers share them."""
-_ENOUGH = 300
+_ENOUGH = 600
 """Histories in which a launcher that lacks one of its safeguards is found."""
 
 
@@ -45,20 +50,54 @@ async def _any(self, resource, name, **more):
     return await _DELETE(self, resource, name, **{**more, "uid": "", "resource_version": ""})
 
 
-_DELETE = Cluster.delete
+def _says_another(self, record, *, sync=False):
+    told = record.result and {**record.result, "summary": "another"}
+    _WRITE(self, replace(record, result=told), sync=sync)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "without", "draw", "said"),
-    [
-        pytest.param(AgentLock, "take", _won, script.rivals, "starts while another run of", id="a-lock-for-everybody"),
-        pytest.param(Run, "owns", lambda *_: True, script.frozen, "which two owns", id="every-job-is-ours"),
-        pytest.param(Cluster, "delete", _any, script.frozen, "which two owns", id="deletes-whatever-has-the-name"),
-        pytest.param(Others, "alive", lambda *_: Alive.NO, script.outlived, "who lives", id="all-others-are-dead"),
-    ],
-)
+async def _unread(run):
+    run.result.set_result(RunResult.from_json(run.record.result))
+    return Event.ACKNOWLEDGED
+
+
+async def _left(run):
+    run.record.acknowledged = False
+    run.keep()
+    return Event.CLEARED
+
+
+def _ownerless(*what):
+    made = _SECRET(*what)
+    del made["metadata"]["ownerReferences"]
+    return made
+
+
+async def _whole(self):
+    await _FINISH(self)
+    self.complete = True
+
+
+_DELETE, _WRITE, _SECRET, _FINISH = Cluster.delete, world.Disk.write, manifest._secret, RunLog.finish
+_MUTANTS = {
+    "a-lock-for-everybody": (AgentLock, "take", _won, script.rivals, "starts while another run of"),
+    "every-job-is-ours": (Run, "owns", lambda *_: True, script.frozen, "which two owns"),
+    "deletes-whatever-has-the-name": (Cluster, "delete", _any, script.frozen, "which two owns"),
+    "all-others-are-dead": (Others, "alive", lambda *_: Alive.NO, script.outlived, "who lives"),
+    "remembers-nothing": (world.Disk, "read", lambda *_: None, script._small, "a second container starts"),
+    "says-another-result-the-next-time": (world.Disk, "write", _says_another, script._small, "and is now"),
+    "hears-no-acknowledgement": (Run, "acknowledge", lambda _: None, script._small, "these do not end"),
+    "forgets-who-has-its-result": (WORK, Phase.RELEASED, _left, script._small, "though its result was read"),
+    "clears-away-what-nobody-has-read": (WORK, Phase.STORED, _unread, script._small, "nobody has its result"),
+    "secrets-that-belong-to-nothing": (manifest, "_secret", _ownerless, script._small, "is left"),
+    "says-of-each-log-that-it-is-whole": (RunLog, "finish", _whole, script._small, "nobody says so"),
+    "hears-no-cancel": (Run, "cancel", lambda _: None, script._small, "was cancelled, and ends as"),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "without", "draw", "said"), _MUTANTS.values(), ids=_MUTANTS)
 def test_the_invariants_see_a_launcher_without(owner, name, without, draw, said, monkeypatch):
-    monkeypatch.setattr(owner, name, without)
+    change = monkeypatch.setitem if isinstance(owner, dict) else monkeypatch.setattr
+    change(owner, name, without)
     monkeypatch.setattr(histories, "drawn", lambda seed: draw(seed, Random(seed)))
     found = (histories.of_seed(seed) for seed in range(_ENOUGH))
     assert any(said in problem for problems in found for problem in problems)

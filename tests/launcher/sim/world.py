@@ -6,19 +6,21 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kubekit import yamlread
-from paperclip_launcher import marks, podstate, sweep
+from paperclip_launcher import launcher, marks, podstate, runlog, sweep
 from paperclip_launcher.cluster.api import Cluster
 from paperclip_launcher.cluster.transport import Request
 from paperclip_launcher.errors import Detached, LauncherError, NotFoundRun, OwnedElsewhere
 from paperclip_launcher.journal import MemoryJournal, Record
 from paperclip_launcher.launcher import Launcher
+from paperclip_launcher.masking import Mask
 from paperclip_launcher.outcome import RunResult
 from paperclip_launcher.request import RunRequest
 from paperclip_launcher.run import Run
@@ -40,6 +42,8 @@ _MOST_ASKED = 40
 _PATIENCE = 300_000.0
 _SWEEPS = 300.0
 _FOREVER = Death(back=None)
+_REMEMBERED = 10_000
+"""Masked texts."""
 
 
 @cache
@@ -50,6 +54,39 @@ def templates() -> Templates:
     [container] = trees["claude"]["job"]["spec"]["template"]["spec"]["containers"]
     container["command"] = ["/bin/sh", "-c", "exec"]
     return Templates.of(trees)
+
+
+class Remembering(Mask):
+    """Masks a text once for all histories: the same few come again and again, and so do the secrets."""
+
+    def __init__(self, values: Iterable[str | bytes] = ()) -> None:
+        self._values: Counter[str | bytes] = Counter()
+        super().__init__()
+        self.add(*values)
+
+    def add(self, *values: str | bytes) -> None:
+        super().add(*values)
+        self._values.update(values)
+        self._texts = _masked(frozenset(+self._values))
+
+    def forget(self, *values: str | bytes) -> None:
+        super().forget(*values)
+        self._values.subtract(values)
+        self._texts = _masked(frozenset(+self._values))
+
+    def text(self, text: str) -> str:
+        known = self._texts.get(text)
+        if known is None:
+            if len(self._texts) > _REMEMBERED:
+                self._texts.clear()
+            known = self._texts[text] = super().text(text)
+        return known
+
+
+@cache
+def _masked(_secrets: frozenset[str | bytes]) -> dict[str, str]:
+    """What is known of texts while these are the secrets."""
+    return {}
 
 
 class Disk(MemoryJournal):
@@ -79,7 +116,7 @@ class Wish:
 
     def __init__(self, order: Order) -> None:
         self.order = order
-        config = {"concurrency": order.policy, "waitSeconds": 60}
+        config = {"concurrency": order.policy, "waitSec": 60}
         if order.timeout:
             config |= {"timeoutSec": order.timeout, "graceSec": 1}
         if order.retain:
@@ -785,9 +822,11 @@ def play(script: Script, trace: Callable[[str], None] | None = None) -> list[str
     gc.disable()
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.DEBUG if trace is not None else logging.ERROR)
+    launcher.Mask = runlog.Mask = Remembering
     try:
         return world.play()
     finally:
+        launcher.Mask = runlog.Mask = Mask
         log.setLevel(level)
         log.handlers, log.propagate = handlers, spread
         if collecting:
