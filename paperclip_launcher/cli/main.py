@@ -34,6 +34,7 @@ VERBS = (
     "check",
     "render",
     "serve",
+    "adapter",
     "schema",
     "codes",
     "version",

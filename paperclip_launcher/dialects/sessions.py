@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_SPELLINGS = (
+SPELLINGS = (
     ("sessionId", ("sessionId", "session_id", "sessionID")),
     ("cwd", ("cwd", "workdir", "folder")),
     ("workspaceId", ("workspaceId", "workspace_id")),
@@ -16,7 +16,9 @@ _SPELLINGS = (
     ("repoRef", ("repoRef", "repo_ref")),
     ("promptBundleKey", ("promptBundleKey", "prompt_bundle_key")),
 )
-_SESSION_ID = re.compile(r"[^\s\-\x00-\x1f\x7f][^\s\x00-\x1f\x7f]{0,255}")
+"""Each parameter, and what it was ever called; the first that holds a text counts."""
+LONGEST_ID = 256
+_SESSION_ID = re.compile(rf"[^\s\-\x00-\x1f\x7f][^\s\x00-\x1f\x7f]{{0,{LONGEST_ID - 1}}}")
 """It becomes an argument of the agent: not one that would be read as an option."""
 
 
@@ -24,7 +26,7 @@ def read_session(raw: Any) -> dict[str, str] | None:
     """The parameters that are there, in our spelling and order; None where no usable session is named."""
     if not isinstance(raw, Mapping):
         return None
-    found = {name: _first_text(raw, spellings) for name, spellings in _SPELLINGS}
+    found = {name: _first_text(raw, spellings) for name, spellings in SPELLINGS}
     if not _SESSION_ID.fullmatch(found["sessionId"]):
         return None
     return {name: value for name, value in found.items() if value}

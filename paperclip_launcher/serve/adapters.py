@@ -26,8 +26,12 @@ _COMPACTION = {"enabled": True, "maxSessionRuns": 0, "maxRawInputTokens": 0, "ma
 
 def describe(_peer: Peer, tree: Mapping[str, Any]) -> dict[str, Any]:
     """What the module object of the adapter holds beside its functions."""
-    params = Params(tree)
-    dialect = _dialect(params)
+    return description(_dialect(Params(tree)).adapter_type, os.environ)
+
+
+def description(adapter_type: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The same; `environment` is that of the agents. ConfigInvalid where the type is not known."""
+    dialect = dialect_of(adapter_type)
     return {
         "type": dialect.adapter_type,
         "label": _LABELS.get(dialect.adapter_type, dialect.name.capitalize()),
@@ -43,17 +47,20 @@ def describe(_peer: Peer, tree: Mapping[str, Any]) -> dict[str, Any]:
             "nativeContextManagement": "confirmed" if dialect.resumes else "none",
             "defaultSessionCompaction": _COMPACTION,
         },
-        "models": _models(dialect, os.environ),
+        "models": _models(dialect, environment),
         "agentConfigurationDoc": "\n".join(_document(dialect)),
     }
 
 
 def schema(_peer: Peer, tree: Mapping[str, Any]) -> dict[str, Any]:
     """The form of the config. `program` is asked for where a plain program is run."""
-    params = Params(tree)
-    dialect = _dialect(params)
+    return form(_dialect(Params(tree)).adapter_type)
+
+
+def form(adapter_type: str) -> dict[str, Any]:
+    """The same. ConfigInvalid where the type is not known."""
     fields = config_schema()["fields"]
-    plain = dialect.name == "command"
+    plain = dialect_of(adapter_type).name == "command"
     return {"fields": [one for one in fields if one["key"] != "program" or plain]}
 
 

@@ -55,6 +55,8 @@ class Peer:
     ) -> None:
         self.name = name
         self.initialized = False
+        self.client = ("", "")
+        """Its name, and which of its lives this is; "" where it does not say."""
         self.closing: set[Callable[[], None]] = set()
         """Called once when the connection has ended."""
         self._source = source

@@ -164,7 +164,7 @@ class Runs:
         preparing = self._preparing.setdefault(request.run_id, _Preparing())
         preparing.requests += 1
         try:
-            await self._make_way(request)
+            await self._make_way(peer, request)
             provision = await self._provide(request)
             for text in provision.notes:
                 await reader.note("warning", self._launcher.mask.text(text))
@@ -222,7 +222,7 @@ class Runs:
             "result": found.to_json(),
         }
 
-    async def _make_way(self, request: RunRequest) -> None:
+    async def _make_way(self, peer: Peer, request: RunRequest) -> None:
         """Another run of the agent whose client has not come back is let go of: to this one it is a left-over.
 
         So is this very run where somebody attached to it, and it lacks the Secrets that only the request can make.
@@ -232,15 +232,16 @@ class Runs:
             await self._launcher.let_go(own)
         for run in list(self._launcher.runs.values()):
             if run.agent_id == request.agent_id and run.run_id != request.run_id:
-                await self._let_go_of_left(run)
+                await self._let_go_of_left(run, peer)
 
-    async def _let_go_of_left(self, run: Run) -> None:
+    async def _let_go_of_left(self, run: Run, peer: Peer) -> None:
         loop = asyncio.get_running_loop()
         while self._launcher.runs.get(run.own_key) is run:
             seat = self._seats.get(run.run_id)
             if seat is None or not seat.reader.gone.done():
                 return
-            left = seat.reader.detached_at + _RETURN_SECONDS - loop.time()
+            gone_for_good = _is_next_life(peer, seat.peer)
+            left = 0.0 if gone_for_good else seat.reader.detached_at + _RETURN_SECONDS - loop.time()
             if left <= 0 and run.phase not in HALF_MADE:
                 _LOG.info("run %s has no client any more: it is left over", run.run_id)
                 await self._launcher.let_go(run)
@@ -301,9 +302,17 @@ class Runs:
         await asyncio.sleep(_LOOK_AGAIN)
 
 
+def _is_next_life(peer: Peer, before: Peer) -> bool:
+    """Whether the client is one that was started anew: its former life does not come back."""
+    (name, instance), (former_name, former_instance) = peer.client, before.client
+    return bool(name and instance and former_instance) and name == former_name and instance != former_instance
+
+
 def _secrets(context: Mapping[str, Any]) -> list[str]:
     """What must not show in a complaint about a request that never becomes a run."""
     config = context.get("config")
     variables = config.get("env") if isinstance(config, Mapping) else None
-    values = [context.get("authToken"), *(variables.values() if isinstance(variables, Mapping) else ())]
+    tools = context.get("runtimeTools")
+    token = tools.get("bearerToken") if isinstance(tools, Mapping) else None
+    values = [context.get("authToken"), token, *(variables.values() if isinstance(variables, Mapping) else ())]
     return [one for one in values if isinstance(one, str)]

@@ -90,6 +90,9 @@ class Service:
             }
             raise RpcError(INVALID_REQUEST, f"protocol version {spoken} is not spoken here", data)
         peer.initialized = True
+        if isinstance(client, Mapping):
+            name, instance = client.get("name"), client.get("instance")
+            peer.client = (name if isinstance(name, str) else "", instance if isinstance(instance, str) else "")
         _LOG.info("%s: client %s", peer.name, str(client)[:100])
         settings = self._launcher.settings
         return {

@@ -80,8 +80,8 @@ class Client:
         self.peer = service.peer(self.up, self.down, "test")
         self._tasks = [asyncio.create_task(self.peer.serve()), asyncio.create_task(self._listen())]
 
-    async def hello(self) -> Client:
-        await self.call("initialize", protocolVersion=1, client="test")
+    async def hello(self, client: Any = "test") -> Client:
+        await self.call("initialize", protocolVersion=1, client=client)
         return self
 
     async def call(self, method: str, **params: Any) -> Any:

@@ -289,6 +289,47 @@ def test_a_run_without_a_client_makes_way_for_the_next_run_of_its_task():
     assert stage.names("jobs") == []
 
 
+def test_a_client_that_was_started_anew_need_not_wait_for_its_former_life():
+    stage = Stage(LONG)
+
+    async def scene():
+        async with serving(stage) as (service, _):
+            loop = asyncio.get_running_loop()
+            first = await Client(service).hello({"name": "adapter", "instance": "1"})
+            first.ask("run.execute", context=context())
+            await asyncio.sleep(20)
+            first.leave()
+            await asyncio.sleep(1)
+            begun = loop.time()
+            second = await Client(service).hello({"name": "adapter", "instance": "2"})
+            waiting = second.ask("run.execute", context=context("run-2"))
+            assert (await waiting)["jobName"] == job_name("agent-1", "run-1")
+            assert loop.time() - begun < 200
+
+    stage.play(scene)
+
+
+@pytest.mark.parametrize("client", ["test", {"name": "another", "instance": "2"}, {"name": "adapter", "instance": "1"}])
+def test_any_other_client_waits_for_one_that_may_come_back(client):
+    stage = Stage(LONG)
+
+    async def scene():
+        async with serving(stage) as (service, _):
+            first = await Client(service).hello({"name": "adapter", "instance": "1"})
+            first.ask("run.execute", context=context())
+            await asyncio.sleep(20)
+            first.leave()
+            await asyncio.sleep(1)
+            second = await Client(service).hello(client)
+            second.ask("run.execute", context=context("run-2"))
+            await asyncio.sleep(20)
+            assert "run-2" not in second.logs
+            await asyncio.sleep(20)
+            assert "run-2" in second.logs
+
+    stage.play(scene)
+
+
 def test_a_client_that_comes_back_soon_keeps_its_run_from_the_next_one():
     stage = Stage(LONG)
 
