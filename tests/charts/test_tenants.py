@@ -209,3 +209,11 @@ def test_a_slug_is_that_of_the_plugin_in_each_of_its_builds(company, slugs):
 )
 def test_a_tenant_that_cannot_be_says_what_to_write(found, rest, said):
     assert said in refused(*found, **rest)
+
+
+def test_the_example_in_the_docs_is_rendered_without_a_finding():
+    text = (ROOT / "docs/tenants.md").read_text()
+    block = text.partition("```yaml\n")[2].partition("```")[0]
+    environment = loaded(*yaml.safe_load(block)["tenants"])
+    assert {one.place for one in environment.tenants} == {"paperclip-acme", "paperclip-globex"}
+    assert findings(environment) == []
