@@ -29,7 +29,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         _EXAMPLES,
     )
     parser.add_argument("--install", type=Path, metavar="HOME", help="of the server: its PAPERCLIP_HOME")
-    about = "the adapter (default: PAPERCLIP_ADAPTER, /opt/paperclip-adapter, adapter of a checkout)"
+    about = "the adapter (default: PAPERCLIP_ADAPTER, /opt/paperclip-adapter, our own)"
     parser.add_argument("--from", default="", metavar="DIR", dest="source", help=about)
     parser.add_argument("--write", type=Path, metavar="DIR", help="only write what the adapter knows of us into DIR")
     parser.set_defaults(run=run)

@@ -60,7 +60,8 @@ def found(explicit: str, environment: Mapping[str, str]) -> Path:
     named = explicit or environment.get("PAPERCLIP_ADAPTER", "")
     if named:
         return Path(named)
-    places = (Path("/opt/paperclip-adapter"), Path(__file__).resolve().parents[2] / "adapter")
+    package = Path(__file__).resolve().parents[1]
+    places = (Path("/opt/paperclip-adapter"), package / "_adapter", package.parent / "adapter")
     for place in places:
         if place.is_dir():
             return place

@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from paperclip_launcher.cli.main import main
 from paperclip_launcher.serve import described, installation
@@ -151,3 +153,10 @@ def test_the_adapter_is_found_by_what_is_said_then_by_the_environment_then_in_th
 def test_one_thing_is_asked_for_at_a_time(words, capsys):
     assert main(["adapter", *words]) == 2
     assert "give --install HOME, or --write DIR" in capsys.readouterr().err
+
+
+def test_the_package_brings_the_whole_adapter_along(tmp_path):
+    (wheel,) = WheelBuilder(str(ADAPTER.parent)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as packed:
+        within = {name.partition("/_adapter/")[2] for name in packed.namelist() if "/_adapter/" in name}
+    assert within == {str(path.relative_to(ADAPTER)) for path in ADAPTER.rglob("*") if path.is_file()}
