@@ -15,6 +15,8 @@ const ELSEWHERE = "k8s_run_owned_elsewhere";
 const ELSEWHERE_PAUSE_MS = 5000;
 const ELSEWHERE_MS = 120_000;
 const STEADY_MS = 60_000;
+// The reason that the server gives when its data base is gone, as it is whenever it ends: nobody wanted the run's end.
+const LEASE_LOST = "Legacy controller lease lost";
 
 export async function execute(ctx, adapterType, link) {
   await ctx.onCancellationReady?.();
@@ -63,13 +65,14 @@ class Execution {
     const driven = this.#drive();
     driven.catch(() => {}); // a cancelled run may not wait for it
     const cancelled = new Promise((resolve) => {
-      const cancel = () => resolve(this.#cancel());
+      const cancel = () => resolve(this.#isLeft() ? this.#leave() : this.#cancel());
       if (this.#signal.aborted) cancel();
       else this.#signal.addEventListener("abort", cancel, { once: true });
     });
     const result = await Promise.race([driven, cancelled.then(() => null)]);
     if (!this.#signal.aborted) return result;
     if (!this.#sent) return cancelledEarly();
+    if (this.#isLeft()) return failed("server_left", "The server lost its hold on the run, which goes on in its Job");
     const cancellation = await cancelled;
     const { lastWords } = this.#link.settings;
     const last = await within(driven, lastWords, failed("cancelled", "The run was cancelled"));
@@ -127,7 +130,7 @@ class Execution {
     const answer = this.#signal.aborted
       ? await connection.call("run.attach", { runId, offset })
       : await connection.call("run.execute", { context: this.#context, offset });
-    this.#link.acknowledge({ runId, jobName: answer.jobName, owner: this.#owner });
+    if (!this.#isLeft()) this.#link.acknowledge({ runId, jobName: answer.jobName, owner: this.#owner });
     return answer.result;
   }
 
@@ -173,6 +176,17 @@ class Execution {
   /** {state, acknowledgedAt, forced}, in time. */
   async #cancel() {
     return await within(this.#ended(), CANCEL_MS, { state: "unknown", acknowledgedAt: null, forced: false });
+  }
+
+  /** Nobody reads the run here any more: the next one of its task need not wait for us. */
+  #leave() {
+    this.#over = true;
+    this.#connection?.notify("run.leave", { runId: this.#ctx.runId });
+  }
+
+  /** Whether the server stores no result of this run any more: then it goes on, and the next run takes it up. */
+  #isLeft() {
+    return this.#link.leaving || this.#signal.reason?.message === LEASE_LOST;
   }
 
   async #ended() {

@@ -20,6 +20,9 @@ export class Link {
   #given = new Map(); // runs whose results are not acknowledged yet
   #stored = new Set(); // of those: what the launcher did not hear yet
   #client;
+  #heeds = false;
+  /** The server was told to end: it stores no result any more. */
+  leaving = false;
 
   constructor(settings, version) {
     this.#settings = settings;
@@ -51,10 +54,20 @@ export class Link {
 
   /** `take(method, params)` gets the notifications of a run until what is returned is called. */
   listen(runId, take) {
+    this.#heed();
     this.#listeners.set(runId, take);
     return () => {
       if (this.#listeners.get(runId) === take) this.#listeners.delete(runId);
     };
+  }
+
+  /** Beside the listeners of the server, which are there when a run is: ours alone would keep the process alive. */
+  #heed() {
+    if (this.#heeds) return;
+    this.#heeds = true;
+    for (const name of ["SIGTERM", "SIGINT"]) {
+      if (process.listenerCount(name) > 0) process.prependOnceListener(name, () => (this.leaving = true));
+    }
   }
 
   /** The result of `run`, {runId, jobName, owner}, was given to the server, and will be stored soon: the launcher may

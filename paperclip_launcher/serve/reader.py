@@ -16,8 +16,10 @@ _PAUSE = 0.05
 _PATIENCE = 20.0
 """Seconds that a client may be behind without a sign of life. The end of a log is waited for longer than that."""
 
-REPLACED, TOO_SLOW, LOST = "replaced", "reader_too_slow", "lost"
-"""Why a reader is detached: another client reads the run, it did not acknowledge in time, its connection ended."""
+REPLACED, TOO_SLOW, LOST, LEFT = "replaced", "reader_too_slow", "lost", "left"
+"""Why a reader is detached: another client reads the run, it did not acknowledge in time, its connection ended, or it
+has left the run for good.
+"""
 
 Send = Callable[[str, Mapping[str, Any]], None]
 

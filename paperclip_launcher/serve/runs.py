@@ -23,7 +23,7 @@ from paperclip_launcher.serve import failures
 from paperclip_launcher.serve.messages import LAUNCHER_ERROR, RpcError
 from paperclip_launcher.serve.params import Params
 from paperclip_launcher.serve.peer import Peer
-from paperclip_launcher.serve.reader import REPLACED, TOO_SLOW, Nobody, Reader
+from paperclip_launcher.serve.reader import LEFT, REPLACED, TOO_SLOW, Nobody, Reader
 
 _LOG = logging.getLogger(__name__)
 _RETURN_SECONDS = 30.0
@@ -34,6 +34,7 @@ _LOOK_AGAIN = 0.25
 _WHY = {
     REPLACED: "another client reads this run now",
     TOO_SLOW: "the client did not acknowledge the log in time",
+    LEFT: "the client has left this run",
 }
 
 
@@ -110,6 +111,16 @@ class Runs:
         seat = self._seats.get(run_id)
         if seat is not None:
             seat.reader.take_acknowledgement(offset)
+        return {}
+
+    def leave(self, peer: Peer, tree: Mapping[str, Any]) -> dict[str, Any]:
+        """The client will not come back: the run goes on, and the next one of its task takes it over at once."""
+        params = Params(tree)
+        run_id = params.text("runId")
+        params.check()
+        seat = self._seats.get(run_id)
+        if seat is not None and seat.peer is peer:
+            seat.reader.detach(LEFT)
         return {}
 
     def acknowledge(self, _peer: Peer, tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +251,7 @@ class Runs:
             seat = self._seats.get(run.run_id)
             if seat is None or not seat.reader.gone.done():
                 return
-            gone_for_good = _is_next_life(peer, seat.peer)
+            gone_for_good = seat.reader.gone.result() == LEFT or _is_next_life(peer, seat.peer)
             left = 0.0 if gone_for_good else seat.reader.detached_at + _RETURN_SECONDS - loop.time()
             if left <= 0 and run.phase not in HALF_MADE:
                 _LOG.info("run %s has no client any more: it is left over", run.run_id)

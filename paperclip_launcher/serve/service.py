@@ -40,6 +40,7 @@ class Service:
             "run.execute": self.runs.execute,
             "run.attach": self.runs.attach,
             "run.ack": self.runs.ack,
+            "run.leave": self.runs.leave,
             "run.acknowledge": self.runs.acknowledge,
             "run.cancel": self.runs.cancel,
             "run.list": lambda _peer, _tree: {"runs": overview.list_runs(launcher)},

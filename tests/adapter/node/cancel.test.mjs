@@ -169,3 +169,56 @@ test("a cancellation that comes when all is over changes nothing of the result",
   await moment(20);
   assert.equal(launcher.asked("run.cancel").length, 0);
 });
+
+test("a run that the server has lost its hold on is left to the next one, and neither ended nor acknowledged", async () => {
+  let end;
+  const ended = new Promise((resolve) => (end = resolve));
+  const link = await start({
+    "run.execute": async (params, call) => {
+      call.log(2, "a\n");
+      await ended;
+      return answer(params.context.runId);
+    },
+    "run.leave": () => ({}),
+  });
+  const server = new Server();
+  const running = ran(server, link);
+  await launcher.until("run.ack");
+  server.controller.abort(new Error("Legacy controller lease lost"));
+  const found = await running;
+  assert.equal(found.errorCode, "server_left");
+  assert.equal(found.executionRecovery, undefined);
+  await launcher.until("run.leave");
+  end();
+  await moment(50);
+  assert.deepEqual([launcher.asked("run.cancel"), launcher.asked("run.acknowledge")], [[], []]);
+});
+
+test("a result that comes when the server was told to end is not acknowledged, and its aborts end no run", async () => {
+  const own = () => {}; // the server has listeners of its own
+  process.on("SIGTERM", own);
+  try {
+    let end;
+    const ended = new Promise((resolve) => (end = resolve));
+    const link = await start({
+      "run.execute": async (params) => {
+        if (params.context.runId === "run-2") return;
+        await ended;
+        return answer(params.context.runId);
+      },
+      "run.leave": () => ({}),
+    });
+    const [first, second] = [new Server(), new Server({ runId: "run-2", runtime: { taskKey: "T-2" } })];
+    const running = [ran(first, link), ran(second, link)];
+    await launcher.until("run.execute", 2);
+    process.emit("SIGTERM");
+    end();
+    assert.equal((await running[0]).exitCode, 0);
+    second.controller.abort(new Error("anything"));
+    assert.equal((await running[1]).errorCode, "server_left");
+    await moment(50);
+    assert.deepEqual([launcher.asked("run.cancel"), launcher.asked("run.acknowledge")], [[], []]);
+  } finally {
+    process.removeListener("SIGTERM", own);
+  }
+});

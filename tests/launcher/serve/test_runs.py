@@ -309,6 +309,33 @@ def test_a_client_that_was_started_anew_need_not_wait_for_its_former_life():
     stage.play(scene)
 
 
+def test_a_client_that_leaves_a_run_for_good_lets_the_next_one_have_it_at_once():
+    stage = Stage(LONG)
+
+    async def scene():
+        async with serving(stage) as (service, _):
+            client = await Client(service).hello()
+            stranger = await Client(service).hello()
+            first = client.ask("run.execute", context=context())
+            await asyncio.sleep(20)
+            assert await stranger.call("run.leave", runId="run-1") == {}
+            await asyncio.sleep(1)
+            assert not first.done()
+            assert await client.call("run.leave", runId="run-1") == {}
+            with pytest.raises(Failure) as caught:
+                await first
+            assert caught.value.data["code"] == "left"
+            begun = asyncio.get_running_loop().time()
+            next_one = client.ask("run.execute", context=context("run-2"))
+            await asyncio.sleep(5)
+            assert "run-2" in client.logs
+            assert (await next_one)["jobName"] == job_name("agent-1", "run-1")
+            assert asyncio.get_running_loop().time() - begun < 200
+            assert client.logs["run-2"] == printed(stage)
+
+    stage.play(scene)
+
+
 @pytest.mark.parametrize("client", ["test", {"name": "another", "instance": "2"}, {"name": "adapter", "instance": "1"}])
 def test_any_other_client_waits_for_one_that_may_come_back(client):
     stage = Stage(LONG)
