@@ -24,9 +24,13 @@ def read(config: dict[str, Any], folder: Path) -> Environment:
     """The config through a file, in namespaces that no other trial has. Raises GitopsError where it is refused."""
     suffix = f"-{next(_numbers)}"
     config = copy.deepcopy(config)
-    for owner, key in ((config["namespace"], "name"), (config["agents"], "namespace")):
+    for mark, owner, key in (("s", config["namespace"], "name"), ("a", config["agents"], "namespace")):
         if isinstance(owner[key], str):
-            owner[key] = f"{owner[key][: 63 - len(suffix)]}{suffix}"
+            # Two long names may differ in nothing but what is cut.
+            own = suffix if len(owner[key]) <= 63 - len(suffix) else f"-{mark}{suffix}"
+            owner[key] = f"{owner[key][: 63 - len(own)]}{own}"
+    for index, tenant in enumerate(config.get("tenants", ())):
+        tenant["namespace"] = f"tenant-{index}{suffix}"
     path = folder / "config.yaml"
     path.write_text(yamlwrite.dump(config))
     return load_environment(path).config

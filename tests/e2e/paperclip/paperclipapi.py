@@ -158,6 +158,10 @@ class Paperclip:
     def agent(self, agent: str) -> Agent:
         return Agent.of(self.call("GET", f"/agents/{agent}"))
 
+    def pause(self, agent: str) -> None:
+        """Its run is cancelled, and no wake is taken until it is resumed."""
+        self.call("POST", f"/agents/{agent}/pause", {})
+
     def create_issue(self, company: str, title: str, assignee: str = "", description: str = "") -> Issue:
         """With an assignee its agent is woken at once."""
         body = {"title": title, "description": description, "status": "todo" if assignee else "backlog"}
@@ -173,6 +177,19 @@ class Paperclip:
 
     def change_issue(self, issue: str, **fields: Any) -> Issue:
         return Issue.of(self.call("PATCH", f"/issues/{issue}", fields))
+
+    def restore_issue(self, issue: str, action: str, run: str, evidence: str) -> None:
+        """A person's word that work on an issue may go on, which the server holds since it does not know what came of
+        `run`; `action` is the hold's. The server then makes a run by itself, at its scheduler's next look.
+        """
+        known = {"runId": run, "providerStopped": True, "actionOutcome": "not_performed", "outcomeEvidence": evidence}
+        body = {
+            "actionId": action,
+            "outcome": "restored",
+            "sourceIssueStatus": "todo",
+            "executionReconciliation": known,
+        }
+        self.call("POST", f"/issues/{issue}/recovery-actions/resolve", body)
 
     def comments(self, issue: str) -> list[str]:
         """Their texts, the oldest first."""

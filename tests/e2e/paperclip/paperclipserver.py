@@ -74,7 +74,7 @@ class Server:
         """A new folder that the server can read and write; an adapter's, for one."""
         path = self.folder / name
         path.mkdir(parents=True)
-        _give(path)
+        give(path)
         return path
 
     def start(self) -> float:
@@ -167,8 +167,8 @@ def _one(app: App, environment: Mapping[str, str]) -> Iterator[Server]:
         for path in (folder / "home/instances/default", folder / "user"):
             path.mkdir(parents=True)
         _configure(folder, port, database)
-        _give(folder / "home")
-        _give(folder / "user")
+        give(folder / "home")
+        give(folder / "user")
         server = Server(folder, port, _guard(app, folder, port, environment))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -234,6 +234,7 @@ def _guard(app: App, folder: Path, port: int, environment: Mapping[str, str]) ->
     """Ends all of it as soon as its standard input is closed: by us, or by our death, kill -9 included."""
     settings = {
         "HOME": str(folder / "user"),
+        "TMPDIR": str(folder / "user"),  # the scratch folders of runs that a killed server had
         "USER": _USER if _as_another() else pwd.getpwuid(os.geteuid()).pw_name,
         "SHELL": "/bin/sh",
         "LANG": "C.UTF-8",
@@ -267,8 +268,14 @@ def _wrapper(folder: Path) -> list[str]:
     """Each of these becomes the next, so that the server keeps the pid of the first."""
     if not _as_another():
         return []
-    user = pwd.getpwnam(_USER)
-    apart = ["unshare", "--mount", "sh", "-c", _HIDE, "sh", str(folder / "resolv.conf")]
+    return ["unshare", "--mount", "sh", "-c", _HIDE, "sh", str(folder / "resolv.conf"), *as_its_user()]
+
+
+def as_its_user(*options: str) -> list[str]:
+    """Before a command this makes it run as the server does, with these options of setpriv beside."""
+    user = pwd.getpwnam(_USER) if _as_another() else None
+    if user is None:
+        return ["setpriv", *options, "--"]
     ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
     rights = [
         "--securebits=+no_setuid_fixup",
@@ -276,10 +283,10 @@ def _wrapper(folder: Path) -> list[str]:
         f"--ambient-caps={_RIGHT}",
         f"--bounding-set={_RIGHT}",
     ]
-    return [*apart, "setpriv", *ids, *rights, "--"]
+    return ["setpriv", *ids, *rights, *options, "--"]
 
 
-def _give(folder: Path) -> None:
+def give(folder: Path) -> None:
     """To the user that the server runs as, with all in it."""
     if _as_another():
         user = pwd.getpwnam(_USER)
