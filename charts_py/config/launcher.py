@@ -36,8 +36,13 @@ class Sidecar(Model):
     """Where /metrics, /healthz and /readyz are. `network.callers` says who may scrape: a peer with this in `ports`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What it logs, as lines of JSON."""
-    skills_folders: tuple[AbsolutePath, ...] = ()
-    """Folders below /paperclip that runs may take skills and instructions from; the claim is then mounted read-only."""
+    skills_folders: tuple[AbsolutePath, ...] = (
+        "/paperclip/instances/default/companies",
+        "/paperclip/instances/default/skills",
+    )
+    """Folders below /paperclip that runs may take skills and instructions from: by default where the server keeps those
+    of its agents and companies. The claim is mounted read-only for them; empty: it is not.
+    """
     workspace_claim: DnsLabel | None = None
     """A claim of the server's namespace over the volume of the agents' workspace, made elsewhere; absent: none."""
 

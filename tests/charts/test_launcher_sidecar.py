@@ -132,6 +132,9 @@ def test_the_kubelet_reaches_it_on_the_pods_address_of_either_family():
     ("sidecar", "told", "mounted"),
     [
         (SIDECAR, "--log-level=info", {"/etc/paperclip/job-templates": "launcher-templates"}),
+        # Where the server keeps the instructions of its agents (`companies/<id>/agents/<id>/instructions`).
+        (SIDECAR, "--skills=/paperclip/instances/default/companies", {"/paperclip": "data"}),
+        (SIDECAR, "--skills=/paperclip/instances/default/skills", {"/paperclip": "data"}),
         ("{image: 'a/b:1', logLevel: debug}", "--log-level=debug", {}),
         ("{image: 'a/b:1', metricsPort: 9900}", "--http=[$(POD_IP)]:9900", {}),
         ("{image: 'a/b:1', skillsFolders: [/paperclip/x]}", "--skills=/paperclip/x", {"/paperclip": "data"}),
@@ -145,7 +148,7 @@ def test_each_option_arrives(sidecar, told, mounted):
 
 
 def test_what_it_needs_not_it_has_not():
-    _, found = parts(environment())
+    _, found = parts(environment("{image: 'a/b:1', skillsFolders: []}"))
     assert {"/paperclip", "/workspace"}.isdisjoint(mounts(found["launcher"]))
     assert mounts(found["adapter-install"]) == {"/paperclip": "data"}
     assert not any(word.startswith(("--skills", "--workspace")) for word in found["launcher"]["args"])
