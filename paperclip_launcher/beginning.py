@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kubekit import podspec
 from kubekit.identity import Manifest
 from paperclip_launcher import marks, podstate
 from paperclip_launcher.announce import announce
@@ -28,7 +29,9 @@ from paperclip_launcher.diagnosed import Diagnosis
 from paperclip_launcher.errors import LauncherError, Unreachable
 from paperclip_launcher.lifecycle import Event
 from paperclip_launcher.neighbours import Alive, Wanted, judge
-from paperclip_launcher.ownership import AgentLock, lease_name
+from paperclip_launcher.ownership import AgentLock
+from paperclip_launcher.running import live_pod
+from paperclip_launcher.takeover import take_over
 
 if TYPE_CHECKING:
     from paperclip_launcher.run import Run
@@ -46,12 +49,13 @@ async def admit(run: Run) -> Event:
         return Event.CLEAR
     services, loop = run.services, asyncio.get_running_loop()
     wanted = Wanted(run.run_id, run.agent_id, run.task_id, run.session_id, run.options.concurrency)
-    begun, told = loop.time(), False
+    run.waits_since = loop.time() if run.waits_since is None else run.waits_since
+    told = False
     while not run.record.cancelled:
         own = services.view.job(run.record.job_name)
         if own is not None and run.run_id in marks.runs(own):
             return Event.CLEAR  # an earlier life, or another launcher, has begun it
-        waited = loop.time() - begun
+        waited = loop.time() - run.waits_since
         patience: float = run.options.wait_seconds if wanted.policy == "wait" else 0
         mine = services.agents.get(run.agent_id) if wanted.policy != "allow" else None
         verdict = judge(_neighbours(run), wanted, services.view.alive)
@@ -130,47 +134,6 @@ async def _taken_over(run: Run) -> None:
     await announce(run.services, run.job, "Adopted", text)
 
 
-async def take_over(run: Run, job: Manifest) -> Manifest:
-    """The Job with this launcher as its owner. Invalid or Conflict where another was faster, or lives; NotFound."""
-    await _owner_is_away(run, job)
-    owner = "/metadata/annotations/" + marks.OWNER.replace("/", "~1")
-    operations = [
-        {"op": "test", "path": "/metadata/uid", "value": marks.uid(job)},
-        {"op": "test", "path": owner, "value": marks.annotation(job, marks.OWNER)},
-        {"op": "replace", "path": owner, "value": run.services.settings.identity},
-    ]
-    if run.run_id != marks.annotation(job, marks.RUN_ID):
-        adopted = "/metadata/annotations/" + marks.ADOPTED_BY.replace("/", "~1")
-        operations.append({"op": "add", "path": adopted, "value": run.run_id})
-    try:
-        return await run.services.cluster.patch("jobs", marks.name(job), operations, retry_seconds=run.patience)
-    except (Invalid, Conflict):
-        # Our own patch may have arrived with its answer lost.
-        found = await run.services.cluster.get("jobs", marks.name(job), retry_seconds=run.patience)
-        if marks.uid(found) == marks.uid(job) and run.owns(found) and run.run_id in marks.runs(found):
-            return found
-        raise
-
-
-async def _owner_is_away(run: Run, job: Manifest) -> None:
-    """Asked live, since the watches of Jobs and Leases lag behind each other: Conflict where the owner's Lease is not
-    the very one that makes us take it for dead.
-    """
-    owner, view = marks.annotation(job, marks.OWNER), run.services.view
-    if run.owns(job):
-        return
-    # Looked at before the question: the answer may take so long that the watch has caught up meanwhile.
-    dead, known = view.alive(job) is Alive.NO, view.lease(owner)
-    if not dead:
-        raise Conflict(409, "Conflict", f"its launcher {owner} may live")
-    try:
-        live = await run.services.cluster.get("leases", lease_name(owner), retry_seconds=run.patience)
-    except NotFound:
-        return
-    if live["spec"].get("holderIdentity") == owner and (known is None or marks.version(live) != marks.version(known)):
-        raise Conflict(409, "Conflict", f"its launcher {owner} lives")
-
-
 async def create(run: Run) -> Event:
     """The Job: made, or found where an earlier life of this launcher made it."""
     try:
@@ -190,7 +153,7 @@ async def _create(run: Run) -> Event:
         return await _found(run, found)
     if run.record.sent and run.record.cancelled and (found := await _find(run)) is not None:
         return await _found(run, found)
-    run.record.sent = True
+    first, run.record.sent = not run.record.sent, True
     run.keep()
     begun = asyncio.get_running_loop().time()
     while not run.record.cancelled:
@@ -201,7 +164,9 @@ async def _create(run: Run) -> Event:
             if existing is None:
                 run.record.armed = True  # whoever made it, here or elsewhere: the run is not begun a second time
                 return Event.GONE
-            return await _found(run, existing)
+            # Asked for only now, and made by this record's nonce: a try of ours whose answer was lost.
+            ours = first and podspec.run_secrets(existing) == podspec.run_secrets(run.plan.job)
+            return await _found(run, existing, armed=not ours)
         except QuotaExceeded as error:
             if asyncio.get_running_loop().time() - begun >= run.options.schedule_timeout_seconds:
                 run.problem = _refusal(error)
@@ -226,8 +191,10 @@ async def _find(run: Run) -> Manifest | None:
         return None
 
 
-async def _found(run: Run, job: Manifest) -> Event:
-    """A Job of the run's name is there: ours, that of a launcher that is dead or alive, or of another run."""
+async def _found(run: Run, job: Manifest, *, armed: bool = True) -> Event:
+    """A Job of the run's name is there: ours, that of a launcher that is dead or alive, or of another run. `armed`: an
+    earlier life may have made its Secrets.
+    """
     if run.run_id not in marks.runs(job) or marks.annotation(job, marks.AGENT_ID) != run.agent_id:
         detail = f"Job {marks.name(job)} is of run {marks.annotation(job, marks.RUN_ID)!r}"
         run.problem = Diagnosis("k8s_job_create_failed", hard=True, summary="The Job's name is taken", detail=detail)
@@ -249,7 +216,7 @@ async def _found(run: Run, job: Manifest) -> Event:
         except (NotFound, Conflict, Invalid):
             run.problem = _elsewhere(job)
             return Event.OWNED_ELSEWHERE
-    run.record.armed = True  # an earlier life may have come so far
+    run.record.armed = run.record.armed or armed or not mine
     run.took(job)
     if not mine:
         await _taken_over(run)
@@ -282,6 +249,8 @@ async def lock(run: Run) -> Event:
             summary="Another launcher has just begun a run of the agent",
             detail=f"Job {holder} holds its lock",
         )
+        # Asked for again by somebody, or adopted, it may have its Secrets.
+        run.yields = run.options.concurrency == "wait" and run.has_time_to_wait() and not run.record.armed
         return Event.LOCK_BUSY
     run.hold_lock(held=True)
     return Event.LOCK_WON
@@ -303,7 +272,7 @@ async def make_secrets(run: Run) -> Event:
         return Event.CANCEL
     if run.plan is None:
         raise AssertionError("a run without a plan makes no Secrets")
-    if run.ever_started() or run.record.key != run.own_key:
+    if run.ever_started() or podstate.terminal(run.job) or run.record.key != run.own_key:
         return Event.SECRETS_MADE  # or its Job was made for another run
     while not run.services.holds_lease():
         # This process has stood still. Another one may have its identity by now, and have done this run: its Job is a
@@ -314,6 +283,8 @@ async def make_secrets(run: Run) -> Event:
     try:
         secrets = run.plan.secrets_for(run.job)
     except LauncherError as error:
+        if await _has_started(run):
+            return Event.SECRETS_MADE  # an earlier life made them all, and the watch lags behind
         run.problem = Diagnosis(
             "k8s_launch_incomplete", hard=True, summary="The Job was made from another request", detail=str(error)
         )
@@ -330,6 +301,13 @@ async def make_secrets(run: Run) -> Event:
             run.problem = problems[event]
             return event
     return Event.SECRETS_MADE
+
+
+async def _has_started(run: Run) -> bool:
+    try:
+        return podstate.started(await live_pod(run))
+    except LauncherError:
+        return False
 
 
 async def _make_secret(run: Run, secret: Manifest) -> tuple[Event, Diagnosis] | None:

@@ -17,6 +17,7 @@ from paperclip_launcher.errors import LauncherError, Unreachable
 from paperclip_launcher.lifecycle import Event
 from paperclip_launcher.outcome import EndFacts, RunResult, outcome
 from paperclip_launcher.running import live_pod
+from paperclip_launcher.unstarted import disarm
 
 if TYPE_CHECKING:
     from paperclip_launcher.run import Run
@@ -51,9 +52,10 @@ async def stop(run: Run) -> Event:
                 text = f"the launcher stops the run: {run.record.stopping} {why}"
                 await announce(run.services, job, "Stopping", text, warning=bool(why))
             if job is not None and not marks.deleting(job):
-                await _delete(run, "jobs", job, "Foreground")
+                disarmed = await disarm(run, job)
+                run.disarmed = await _delete(run, "jobs", job, "Foreground") and disarmed
             if await _no_pod_left(run) and job is None:
-                return Event.STOPPED
+                return await _stopped(run)
         except Conflict:
             continue  # it changed meanwhile: looked at anew
         except LauncherError as error:
@@ -73,6 +75,14 @@ async def stop(run: Run) -> Event:
     return Event.UNKNOWN
 
 
+async def _stopped(run: Run) -> Event:
+    if not run.yields or run.record.cancelled:
+        return Event.STOPPED
+    run.step_back()
+    await run.wait(_POLL)  # the watch will show the Job that it waits for
+    return Event.YIELDED
+
+
 def _grace_seconds(job: Manifest) -> float:
     return float(job["spec"]["template"]["spec"].get("terminationGracePeriodSeconds") or 30)
 
@@ -87,7 +97,8 @@ async def _live_job(run: Run) -> Manifest | None:
     return found if marks.uid(found) == run.record.job_uid else None
 
 
-async def _delete(run: Run, resource: str, found: Manifest, propagation: str) -> None:
+async def _delete(run: Run, resource: str, found: Manifest, propagation: str) -> bool:
+    """Whether it was there."""
     try:
         await run.services.cluster.delete(
             resource,
@@ -98,7 +109,8 @@ async def _delete(run: Run, resource: str, found: Manifest, propagation: str) ->
             retry_seconds=run.services.settings.stop_seconds,
         )
     except NotFound:
-        return
+        return False
+    return True
 
 
 async def _no_pod_left(run: Run) -> bool:

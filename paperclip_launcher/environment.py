@@ -21,14 +21,16 @@ LONGEST_VALUE = 96 * 1024
 LARGEST = 600 * 1024
 """Bytes of all that go into the Secret; Kubernetes stores 1 MiB in one."""
 TOKEN = "PAPERCLIP_API_KEY"  # noqa: S105  a name, not a token
+TOOLS_TOKEN = "PAPERCLIP_RUNTIME_TOOLS_TOKEN"  # noqa: S105  as above
 
 _LITERAL = 1024  # bytes: a longer one goes into the Secret, so that the Job stays small
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LIKE_A_VALUE = re.compile(r"(?=[^_]*\d)[^_]{16}")
 _OF_HOST = re.compile(
     r"TMPDIR|TEMP|TMP|GH_CONFIG_DIR|PAPERCLIP_.*SCRATCH.*|PAPERCLIP_TMPDIR|PAPERCLIP_RUNNER_.*|PAPERCLIP_LISTEN_.*"
     r"|PAPERCLIP_GIT_METADATA_ROOTS"
 )
-_OURS = frozenset({"HOME", TOKEN, "PAPERCLIP_API_URL", "PAPERCLIP_RUN_ID", "PAPERCLIP_AGENT_ID"})
+_OURS = frozenset({"HOME", TOKEN, TOOLS_TOKEN, "PAPERCLIP_API_URL", "PAPERCLIP_RUN_ID", "PAPERCLIP_AGENT_ID"})
 _OURS_TOO = frozenset({"PAPERCLIP_COMPANY_ID", "PAPERCLIP_TASK_ID"})
 _PASSED_ON = re.compile(
     r"(ANTHROPIC|CLAUDE_CODE|OPENAI|OPENROUTER|GEMINI|GOOGLE|OPENCODE|MISTRAL|DEEPSEEK|GROQ|XAI)_[A-Z0-9_]+"
@@ -58,6 +60,14 @@ _LISTS = (
     ("PAPERCLIP_WORKSPACES_JSON", "paperclipWorkspaces"),
     ("PAPERCLIP_RUNTIME_SERVICE_INTENTS_JSON", "paperclipRuntimeServiceIntents"),
     ("PAPERCLIP_RUNTIME_SERVICES_JSON", "paperclipRuntimeServices"),
+)
+# Of the connection tools; the token aside.
+_TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("PAPERCLIP_RUNTIME_TOOLS_MCP_URL", ("mcpEndpoint",)),
+    ("PAPERCLIP_RUNTIME_TOOLS_EXPIRES_AT", ("expiresAt",)),
+    ("PAPERCLIP_RUNTIME_TOOLS_GUIDANCE", ("guidance",)),
+    ("PAPERCLIP_RUNTIME_TOOLS_CONNECTIONS_SEARCH_URL", ("rest", "connectionsSearch")),
+    ("PAPERCLIP_RUNTIME_TOOLS_CONNECTION_REQUEST_URL", ("rest", "connectionRequest")),
 )
 
 
@@ -93,7 +103,7 @@ class Place:
 def variables(request: RunRequest, options: RunOptions, place: Place, inherited: Mapping[str, str]) -> Variables:
     """All variables of a run. `inherited` is the launcher's own environment, of which only named ones are passed on."""
     found = Variables()
-    facts = dict(_facts(request.context, place))
+    facts = {**dict(_facts(request.context, place)), **dict(_tool_facts(request.tools))}
     for name, value in facts.items():
         _place_fact(name, value, place, found)
     for name, value in place.dialect.items():
@@ -102,9 +112,9 @@ def variables(request: RunRequest, options: RunOptions, place: Place, inherited:
     for name, value in given.items():
         found.literals.pop(name, None)
         found.secret[name] = value
-    if request.auth_token:
-        found.secret[TOKEN] = request.auth_token
-    found.given = tuple(value for value in (*given.values(), request.auth_token) if value)
+    tokens = {TOKEN: request.auth_token, TOOLS_TOKEN: str(request.tools.get("bearerToken") or "")}
+    found.secret |= {name: value for name, value in tokens.items() if value}
+    found.given = tuple(value for value in (*given.values(), *tokens.values()) if value)
     size = sum(len(name) + _size(value) for name, value in found.secret.items())
     if size > LARGEST:
         found.problems.append(f"env: the variables have {size} bytes in all; at most {LARGEST} can be kept")
@@ -137,6 +147,18 @@ def _facts(context: Mapping[str, Any], place: Place) -> Iterator[tuple[str, str]
                 yield name, value
 
 
+def _tool_facts(tools: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the connection tools are, and how to use them."""
+    for name, path in _TOOLS:
+        value: Any = tools
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if text := _text(value):
+            yield name, text
+    if names := [text for one in _items(tools.get("tools")) if (text := _text(one))]:
+        yield "PAPERCLIP_RUNTIME_TOOLS_AVAILABLE", ",".join(names)
+
+
 def _place_fact(name: str, value: str, place: Place, found: Variables) -> None:
     if "\x00" in value:
         found.problems.append(f"context: {name} would hold NUL at character {value.index(chr(0)) + 1}")
@@ -164,7 +186,7 @@ def _configured(options: RunOptions, facts: Mapping[str, str], place: Place, fou
         elif name in place.reserved:
             found.notes.append(f"env: {name} of the config is left out, since the environment's Job template sets it")
         elif problem := _problem(name, value):
-            found.problems.append(f"env: {shown(name)} {problem}")
+            found.problems.append(f"env: {_named(name)} {problem}")
         elif _is_credential(name, value, options):
             found.problems.append(
                 f"env: {name} looks like a credential of git, which an agent must not have; name it in "
@@ -179,7 +201,9 @@ def _passed_on(options: RunOptions, inherited: Mapping[str, str], found: Variabl
     given: dict[str, str] = {}
     for name in (one.strip() for one in options.env_passthrough):
         if not _PASSED_ON.fullmatch(name):
-            found.problems.append(f"inheritEnv: {shown(name)} is not a variable that an agent may have of the launcher")
+            found.problems.append(
+                f"inheritEnv: {_named(name)} is not a variable that an agent may have of the launcher"
+            )
         elif name not in inherited:
             found.notes.append(f"inheritEnv: the launcher has no variable {name}")
         elif problem := _problem(name, inherited[name]):
@@ -187,6 +211,13 @@ def _passed_on(options: RunOptions, inherited: Mapping[str, str], found: Variabl
         else:
             given[name] = inherited[name]
     return given
+
+
+def _named(name: str) -> str:
+    """For a message. A long word of letters and digits may be a value that was written where its name belongs."""
+    if _LIKE_A_VALUE.search(name):
+        return f"{shown(name[:4])}... of {len(name)} characters"
+    return shown(name)
 
 
 def _is_credential(name: str, value: str, options: RunOptions) -> bool:

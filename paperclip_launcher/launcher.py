@@ -49,7 +49,7 @@ from paperclip_launcher.templates import Templates
 from paperclip_launcher.view import ClusterView
 
 _LOG = logging.getLogger(__name__)
-_SYNC_SECONDS = 60.0
+_SYNC_SECONDS = 150.0  # longer than one list may take, of which some fail
 _LOOK_AGAIN = 1.0
 _NONCE_BITS = 40
 _KEPT_OPTIONS = ("model", "timeout_seconds", "schedule_timeout_seconds", "wait_seconds", "retain", "ttl_seconds")
@@ -161,7 +161,8 @@ class Launcher:
             record = self._begun(key, request.run_id) or record  # or came, and is over
         record.options = {name: getattr(options, name) for name in _KEPT_OPTIONS}
         params = _session_params(request, planned)
-        identity = Identity(request.run_id, request.agent_id, request.task_id, planned.session_id, params)
+        task = request.task_id or request.task_key
+        identity = Identity(request.run_id, request.agent_id, task, planned.session_id, params)
         run = Run(
             self._services,
             identity,
@@ -227,7 +228,7 @@ class Launcher:
         record = self.journal.read(key) or self._record(key, run_of_job, agent)
         session = marks.annotation(job, marks.SESSION_ID)
         params = {"sessionId": session} if session else {}
-        identity = Identity(run_of_job, agent, marks.annotation(job, marks.TASK_ID), session_params=params)
+        identity = Identity(run_of_job, agent, marks.task(job), session_params=params)
         options = RunOptions(**record.options)
         run = Run(
             self._services,

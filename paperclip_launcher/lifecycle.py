@@ -60,6 +60,8 @@ class Event(StrEnum):
     CANCEL = "cancel"
     DEADLINE = "deadline"
     STOPPED = "stopped"
+    YIELDED = "yielded"
+    """Its Job is gone, and never had its Secrets: another run had the lock, and it waits for that one."""
     UNKNOWN = "unknown"
     OWNED_ELSEWHERE = "owned-elsewhere"
     LOG_READ = "log-read"
@@ -108,6 +110,7 @@ LIFECYCLE: Mapping[Phase, Mapping[Event, Phase]] = MappingProxyType(
         Phase.RUNNING: {Event.ENDED: Phase.DRAINING, **_STOPS},
         Phase.STOPPING: {
             Event.STOPPED: Phase.DRAINING,
+            Event.YIELDED: Phase.PLANNED,
             Event.UNKNOWN: Phase.ABANDONED,
             Event.OWNED_ELSEWHERE: Phase.ABANDONED,
         },

@@ -138,6 +138,8 @@ def plan(
     }
     job = _filled(template, values, problems)
     _add_labels(job, options.labels, notes)
+    if request.task_key and not request.task_id:
+        job["metadata"]["annotations"][marks.TASK_KEY] = request.task_key
     _check_size(job, template, (*arguments, *found.literals, *found.literals.values(), *_texts(options, parcels)))
     masked = (*found.given, *handover.secret_texts(options.mcp_servers))
     resumed, told = (session_id, cwd, key, tuple(arguments)), (*notes, *found.notes)

@@ -15,6 +15,8 @@ ADAPTER_TYPE = "paperclip.io/adapter-type"
 COMPANY_ID = "paperclip.io/company-id"
 TASK_ID = "paperclip.io/task-id"
 SESSION_ID = "paperclip.io/session-id"
+TASK_KEY = "paperclip.io/task-key"
+"""Of a run without a task: by which Paperclip tells its like, such as the agent's heartbeats."""
 OWNER = "paperclip.io/owner"
 ADOPTED_BY = "paperclip.io/adopted-by-run"
 """The run in whose name an orphan was taken over; its own run-id never changes."""
@@ -43,6 +45,11 @@ def annotation(manifest: Manifest | None, key: str) -> str:
     """Its value, "" where it is not there."""
     found: Any = ((manifest or {}).get("metadata") or {}).get("annotations") or {}
     return str(found.get(key) or "")
+
+
+def task(job: Manifest) -> str:
+    """The id of its task, or the key of what is none; "" where nothing is known."""
+    return annotation(job, TASK_ID) or annotation(job, TASK_KEY)
 
 
 def name(manifest: Manifest) -> str:

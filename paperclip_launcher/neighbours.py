@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The run that would begin."""
+    """The run that would begin. `task_id` may be the key of what is no task."""
 
     run_id: str
     agent_id: str
@@ -88,9 +88,10 @@ def judge(jobs: Iterable[Manifest], wanted: Wanted, alive: Callable[[Manifest], 
             continue
         if wanted.policy != "reattach":
             return _busy(job, "was left by a launcher that is gone, and may not be reattached to")
-        verdict = classify_orphan(
-            job["metadata"].get("labels") or {}, {"taskId": wanted.task_id, "sessionId": wanted.session_id}
-        )
+        labels = {**(job["metadata"].get("labels") or {})}
+        if key := marks.annotation(job, marks.TASK_KEY):
+            labels.setdefault(marks.TASK_ID, label_value(key))
+        verdict = classify_orphan(labels, {"taskId": wanted.task_id, "sessionId": wanted.session_id})
         if verdict == "reattach":
             adopted = adopted or job
         elif not over:

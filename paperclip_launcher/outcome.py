@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from paperclip_launcher.clock import rfc3339
-from paperclip_launcher.codes import CODES, Retry
+from paperclip_launcher.codes import CODES, TRANSIENT, Retry
 from paperclip_launcher.diagnosed import Diagnosis, Ending
 from paperclip_launcher.dialects.jsonlines import bounded, cut
 from paperclip_launcher.dialects.model import Dialect, Parsed, Usage
@@ -135,16 +135,23 @@ def outcome(facts: EndFacts) -> RunResult:
     model = parsed.model or facts.model
     billing = facts.dialect.billing(model)
     limited = found.code == "llm_api_error" and parsed.retry_at is not None
+    recovery = _recovery(facts, found.code)
     return RunResult(
         exit_code=ending.exit_code,
         signal=_signal_name(ending.signal),
         timed_out=found.code == "timeout",
         error_message=cut(found.message or found.code, _MESSAGE_BYTES) if meant else None,
         error_code=found.code or None,
-        error_family="provider_quota" if limited else (meant.family or None) if meant else None,
+        error_family="provider_quota"
+        if limited
+        else TRANSIENT
+        if recovery
+        else (meant.family or None)
+        if meant
+        else None,
         retry_not_before=rfc3339(parsed.retry_at) if limited and parsed.retry_at is not None else None,
         error_meta=_meta(facts, found) if meant else None,
-        execution_recovery=_recovery(facts, found.code),
+        execution_recovery=recovery,
         usage=_usage(parsed.usage),
         provider=billing.provider or None,
         biller=billing.biller or None,
@@ -300,10 +307,14 @@ def _session(facts: EndFacts) -> dict[str, str] | None:
 
 def _recovery(facts: EndFacts, code: str) -> dict[str, Any] | None:
     """Leave for the server to start the run anew. Never once a container has started: it may have done things."""
-    fresh = not facts.ending.started and not facts.tail
-    if not code or CODES[code].retry is not Retry.START or not fresh:
+    if not code or CODES[code].retry not in {Retry.START, Retry.LATER} or not _is_fresh(facts):
         return None
     return {"kind": "bootstrap", "providerWorkStarted": False}
+
+
+def _is_fresh(facts: EndFacts) -> bool:
+    """Whether it is certain that nothing was started."""
+    return not facts.ending.started and not facts.tail and not facts.unknown
 
 
 def _usage(usage: Usage | None) -> dict[str, int] | None:
@@ -319,10 +330,13 @@ def _usage(usage: Usage | None) -> dict[str, int] | None:
 def _meta(facts: EndFacts, found: Verdict) -> dict[str, Any]:
     ending, cause = facts.ending, found.cause
     elapsed = max(facts.ended_at - facts.started_at, 0) if facts.started_at and facts.ended_at else 0
+    retry = CODES[found.code].retry
+    if retry is Retry.START and not _is_fresh(facts):
+        retry = Retry.NO  # it promises that nothing happens twice
     known = {
         "runId": facts.run_id,
         "jobName": facts.job_name,
-        "retry": CODES[found.code].retry.value,
+        "retry": retry.value,
         "detail": cut(cause.detail, 1024) if cause else "",
         "remedy": cause.remedy if cause else "",
         "podReason": ending.reason,

@@ -77,9 +77,12 @@ def never_started(pod: Manifest | None) -> bool:
     """Whether that is certain: it has ended without, or it is being deleted and no node ever had it."""
     if pod is None or started(pod):
         return False
-    if terminated(pod) is not None or _status(pod).get("phase") in ("Failed", "Succeeded"):
+    placed = bool((pod.get("spec") or {}).get("nodeName"))
+    # Of a pod whose node is lost the control plane, not the kubelet, says that it has failed.
+    given_up = placed and condition(pod, "DisruptionTarget").get("reason") == "DeletionByPodGC"
+    if terminated(pod) is not None or (_status(pod).get("phase") in ("Failed", "Succeeded") and not given_up):
         return True
-    return _deleting(pod) and not (pod.get("spec") or {}).get("nodeName")
+    return _deleting(pod) and not placed
 
 
 def terminated(pod: Manifest | None) -> Mapping[str, Any] | None:

@@ -17,7 +17,8 @@ _LONGEST_ID = 512
 _LONGEST_NAME = 1024
 _MOST_PROBLEMS = 20
 _LONE = re.compile("[\ud800-\udfff]")
-_READ = ("runId", "agent", "runtime", "config", "context", "authToken")
+_LONGEST_TOKEN = 64 * 1024
+_READ = ("runId", "agent", "runtime", "config", "context", "authToken", "runtimeTools")
 _REMEDY = "the request must have the shape of the context that Paperclip gives to adapters"
 
 
@@ -25,7 +26,8 @@ _REMEDY = "the request must have the shape of the context that Paperclip gives t
 class RunRequest:
     """One run. Texts are "" where nothing was said; what may be secret does not show in a repr.
 
-    `task_id` is the task or issue of the run. `session_params` is the stored session as it came, in any spelling.
+    `task_id` is the task or issue of the run; `task_key` is what Paperclip tells runs by, also those without a task.
+    `session_params` is the stored session as it came, in any spelling.
     """
 
     run_id: str
@@ -33,6 +35,7 @@ class RunRequest:
     agent_name: str = ""
     company_id: str = ""
     task_id: str = ""
+    task_key: str = ""
     adapter_type: str = ""
     agent_role: str = ""
     session_id: str = ""
@@ -40,6 +43,8 @@ class RunRequest:
     context: Mapping[str, Any] = field(default_factory=dict, repr=False)
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     auth_token: str = field(default="", repr=False)
+    tools: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Paperclip's connection tools as the agent reaches them, with a token of their own."""
 
     @classmethod
     def of(cls, tree: Any) -> RunRequest:
@@ -68,13 +73,15 @@ class RunRequest:
             company_id=reader.text(agent, "/agent/companyId", _LONGEST_ID),
             task_id=reader.text(context, "/context/taskId", _LONGEST_ID)
             or reader.text(context, "/context/issueId", _LONGEST_ID),
+            task_key=_key(context.get("taskKey")) or _key(runtime.get("taskKey")),
             adapter_type=reader.text(agent, "/agent/adapterType", 128),
             agent_role=reader.text(agent, "/agent/role", _LONGEST_NAME),
             session_id=reader.text(runtime, "/runtime/sessionId", _LONGEST_ID).strip(),
             session_params=session,
             context=context,
             config=reader.part(tree, "config"),
-            auth_token=reader.text(tree, "/authToken", 64 * 1024, secret=True),
+            auth_token=reader.text(tree, "/authToken", _LONGEST_TOKEN, secret=True),
+            tools=_tools(reader, tree),
         )
         if problems:
             raise (AgentIdInvalid if agent_is_wrong else ConfigInvalid)(problems, _REMEDY)
@@ -116,6 +123,19 @@ class _Reader:
         if problem:
             self._problems.append(f"{pointer} {problem}")
         return ""
+
+
+def _key(found: Any) -> str:
+    """What cannot be kept is none: nothing but the comparison of runs depends on it."""
+    usable = isinstance(found, str) and found.strip() and "\x00" not in found and len(found.encode()) <= _LONGEST_ID
+    return str(found) if usable else ""
+
+
+def _tools(reader: _Reader, tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without a token they are of no use."""
+    found = reader.part(tree, "runtimeTools")
+    token = reader.text(found, "/runtimeTools/bearerToken", _LONGEST_TOKEN, secret=True)
+    return {**found, "bearerToken": token} if token else {}
 
 
 def _text_problems(tree: Mapping[str, Any]) -> list[str]:

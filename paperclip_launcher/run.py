@@ -32,7 +32,9 @@ WORK: dict[Phase, Callable[[Run], Awaitable[Event]]] = {}
 
 @dataclass(frozen=True)
 class Identity:
-    """The ids as Paperclip has them. `session_params`: where it works, and the session that it goes on with."""
+    """The ids as Paperclip has them; `task_id` may be the key of what is no task. `session_params`: where it works, and
+    the session that it goes on with.
+    """
 
     run_id: str
     agent_id: str
@@ -77,6 +79,12 @@ class Run:
         self.timed_out = False
         self.gone = False
         """Its Job vanished before its end was seen."""
+        self.waits_since: float | None = None
+        """By the loop's time: for other runs of its agent."""
+        self.yields = False
+        """It lost the race for the lock, and waits once its Job is gone."""
+        self.disarmed = False
+        """Its Job was deleted in a way that proves that nothing was started, as long as no pod shows up."""
         self.result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
         self._job: Manifest | None = None
         self._wake = asyncio.Event()
@@ -198,6 +206,18 @@ class Run:
         self.services.agents[self.agent_id] = marks.name(job)
         self.keep()
 
+    def has_time_to_wait(self) -> bool:
+        """For other runs of its agent."""
+        since, now = self.waits_since, asyncio.get_running_loop().time()
+        return since is not None and now - since < self.options.wait_seconds
+
+    def step_back(self) -> None:
+        """It is as if it had never had a Job."""
+        self.release_agent()
+        self.problem = self.pod = self._job = None
+        self.yields = self._seen_in_view = False
+        self.record = replace(self.record, sent=False, job_uid="", stopping="", started_at=0)
+
     def claim_agent(self) -> None:
         self.services.agents.setdefault(self.agent_id, self.record.job_name)
 
@@ -251,7 +271,9 @@ class Run:
 
     def may_have_started(self) -> bool:
         """Whether its container has started, or may have unseen: only then nothing can have happened twice."""
-        return self.ever_started() or (self.record.armed and not podstate.never_started(self.look_at_pod()))
+        pod = self.look_at_pod()
+        surely_not = podstate.never_started(pod) or (pod is None and self.disarmed)
+        return self.ever_started() or (self.record.armed and not surely_not)
 
     def seconds_left(self) -> float:
         """Until the run's own time is over; the Job's deadline lies behind it, for when nobody looks after the run."""

@@ -17,6 +17,7 @@ from paperclip_launcher.cluster.errors import Conflict, Invalid, NotFound
 from paperclip_launcher.errors import LauncherError
 from paperclip_launcher.launcher import Launcher
 from paperclip_launcher.neighbours import Alive
+from paperclip_launcher.takeover import ask_for_owner
 
 _LOG = logging.getLogger(__name__)
 _STUCK = 900.0
@@ -101,6 +102,8 @@ async def _clear(launcher: Launcher, one: Leftover) -> None:
     live = await launcher.cluster.get(resource, one.name)
     if one.kind == "job" and not _reason(launcher, live):
         raise NotFound(404, "NotFound", "it is looked after again")
+    if one.kind == "job" and marks.annotation(live, marks.OWNER) != launcher.settings.identity:
+        await ask_for_owner(launcher.cluster, launcher.view, live, launcher.settings.api_seconds)
     await launcher.cluster.delete(
         resource, one.name, uid=marks.uid(live), resource_version=marks.version(live), propagation="Background"
     )

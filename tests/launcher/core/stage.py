@@ -47,12 +47,14 @@ def spoken(*texts: str, session: str = "s-1", gap: float = 0.5) -> list[tuple[fl
     return [(gap, line) for line in (begin, *said, end)]
 
 
-def request(run: str = "run-1", agent: str = "agent-1", *, task: str = "T-1", **config: Any) -> RunRequest:
+def request(
+    run: str = "run-1", agent: str = "agent-1", *, task: str = "T-1", task_key: str = "", **config: Any
+) -> RunRequest:
     return RunRequest.of(
         {
             "runId": run,
             "agent": {"id": agent, "companyId": "company-1", "name": "Ada", "adapterType": "claude_k8s"},
-            "runtime": {},
+            "runtime": {"taskKey": task_key} if task_key else {},
             "config": config,
             "context": {"issueId": task},
             "authToken": "token-of-the-run-0123456789",

@@ -45,6 +45,11 @@ def test_secrets_are_made_only_after_the_lock_is_won():
     assert [phase for phase, table in LIFECYCLE.items() if Phase.LOCKED in table.values()] == [Phase.CREATED]
 
 
+def test_only_a_job_that_is_proven_gone_is_made_anew():
+    assert [phase for phase, table in LIFECYCLE.items() if Event.YIELDED in table] == [Phase.STOPPING]
+    assert following(Phase.STOPPING, Event.YIELDED) is Phase.PLANNED
+
+
 def test_what_is_not_known_or_not_ours_is_never_stopped():
     for phase in (Phase.ABANDONED, Phase.STORED, Phase.RELEASED):
         assert Phase.STOPPING not in reachable(phase)

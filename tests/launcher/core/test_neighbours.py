@@ -15,6 +15,7 @@ def job(name, run, *, agent="agent-1", task="T-1", session="", over=False, owner
         labels[marks.SESSION_ID] = label_value(session)
     annotations = {marks.RUN_ID: run, marks.AGENT_ID: agent, marks.OWNER: owner}
     annotations |= {marks.HARVESTED: "now"} if marked.get("harvested") else {}
+    annotations |= {marks.TASK_KEY: marked["key"]} if "key" in marked else {}
     metadata = {"name": name, "uid": name, "labels": labels, "annotations": annotations}
     metadata["creationTimestamp"] = f"2026-11-21T{created}:00Z"
     if marked.get("deleting"):
@@ -68,6 +69,21 @@ def test_an_orphan_of_the_same_task_is_taken_over_newest_first():
 def test_an_orphan_that_does_something_else_blocks_and_is_not_deleted(left, code):
     verdict = judge([job("a", "run-1", **left)], wanted(session="s-1"), dead)
     assert (verdict.adopt, verdict.code) == (None, code)
+
+
+@pytest.mark.parametrize(
+    ("left", "task", "code"),
+    [
+        ({"key": "__heartbeat__"}, "__heartbeat__", ""),
+        ({"key": "__heartbeat__"}, "T-1", "k8s_concurrent_run_blocked"),
+        ({"key": "__heartbeat__"}, "", "k8s_orphan_task_unknown"),
+        ({"key": "T-1"}, "T-1", ""),
+        ({"key": "T-9", "task": "T-1"}, "T-1", ""),
+    ],
+)
+def test_an_orphan_without_a_task_is_known_by_its_key(left, task, code):
+    verdict = judge([job("a", "run-1", **({"task": ""} | left))], wanted(task=task), dead)
+    assert (verdict.code, verdict.adopt is None) == (code, bool(code))
 
 
 def test_a_finished_run_whose_result_nobody_read_is_harvested():

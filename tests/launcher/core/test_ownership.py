@@ -8,8 +8,10 @@ import pytest
 
 from kubekit.names import job_name
 from paperclip_launcher import marks
+from paperclip_launcher.cluster.transport import Broken
 from paperclip_launcher.errors import Detached
 from paperclip_launcher.journal import MemoryJournal
+from paperclip_launcher.lifecycle import Phase
 from tests.fakeapi.model import Program
 from tests.launcher.core.stage import Reader, Stage, request, spoken
 
@@ -131,6 +133,28 @@ def test_a_run_of_another_task_is_blocked_by_the_orphan_and_leaves_it_alone():
     assert results[0].code == "k8s_concurrent_run_blocked"
 
 
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [("__heartbeat__", ""), ("another", "k8s_concurrent_run_blocked"), ("", "k8s_orphan_task_unknown")],
+)
+def test_runs_without_a_task_are_told_apart_by_their_key(key, code):
+    stage, results = Stage(LONG), []
+
+    async def scene():
+        beat = request(task="", task_key="__heartbeat__")
+        process, _ = stage.life("first", one_life(stage, Disk(), run_request=beat))
+        await asyncio.sleep(20)
+        process.kill()
+        wake = request("run-2", task="", task_key=key)
+        await one_life(stage, Disk(), identity="two", journal=MemoryJournal(), run_request=wake, found=results)()
+
+    stage.play(scene)
+    assert results[0].code == code
+    assert (results[0].summary == "line 29") == (not code)
+    again = {"kind": "bootstrap", "providerWorkStarted": False} if code else None
+    assert (results[0].execution_recovery, bool(results[0].error_family)) == (again, bool(code))
+
+
 def test_a_result_nobody_read_is_harvested():
     stage, reader, results = Stage(), Disk(), []
 
@@ -196,6 +220,98 @@ def test_of_two_runs_of_one_agent_on_two_launchers_one_starts(seed):
     early = stage.play(scene)
     assert len(early) == len(started) == 1
     assert sorted(one.code for one in results) == ["", "k8s_concurrent_run_blocked"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_one_that_is_blocked_may_try_again_though_the_answer_with_its_job_was_lost(seed):
+    stage, results = Stage(LONG, seed=seed), []
+    stage.cluster.knobs.control = stage.cluster.knobs.schedule = (0.0, 0.0)  # its pod has a node by then
+
+    def unheard(lost):
+        def hook(phase, call):
+            if (phase, call.method, call.path.rpartition("/")[2]) == ("after", "POST", "jobs") and not lost:
+                lost.append(call.path)
+                raise Broken("the answer is lost")
+
+        return hook
+
+    async def life(name):
+        async with stage.launcher(name, journal=MemoryJournal(), hook=unheard([])) as launcher:
+            run = await launcher.begin(request(name), Reader())
+            await asyncio.sleep(0.1)
+            launcher.cluster._transport.hush("pods")  # the last status of its pod is not heard of either
+            results.append(await run.result)
+            run.acknowledge()
+
+    async def scene():
+        await asyncio.gather(life("one"), life("two"))
+
+    stage.play(scene)
+    blocked, won = sorted(results, key=lambda one: one.code, reverse=True)
+    assert (won.code, blocked.code) == ("", "k8s_concurrent_run_blocked")
+    assert blocked.execution_recovery == {"kind": "bootstrap", "providerWorkStarted": False}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_run_that_waits_also_waits_for_one_that_was_begun_at_the_same_moment(seed):
+    started = []
+    program = Program(spoken("a", gap=5.0), on_start=lambda pod: started.append(stage.loop.time()))
+    stage, results = Stage(program, seed=seed), []
+
+    async def scene():
+        waits = {name: request(name, concurrency="wait", waitSec=120) for name in ("one", "two")}
+        lives = [
+            one_life(stage, Reader(), identity=name, journal=MemoryJournal(), run_request=one, found=results)()
+            for name, one in waits.items()
+        ]
+        await asyncio.gather(*lives)
+
+    stage.play(scene)
+    assert [one.code for one in results] == ["", ""]
+    assert len(started) == 2
+    assert started[1] - started[0] >= 15
+    assert stage.cluster.calls["create", "jobs"] == 3
+    assert stage.names("jobs") + stage.names("leases") == []
+
+
+def test_a_run_that_lost_the_race_waits_no_longer_than_it_may():
+    stage, results = Stage(LONG), []
+
+    async def scene():
+        waits = [request(name, concurrency="wait", waitSec=20) for name in ("one", "two")]
+        lives = [
+            stage.life(
+                one.run_id,
+                one_life(stage, Reader(), identity=one.run_id, journal=MemoryJournal(), run_request=one, found=results),
+            )[1]
+            for one in waits
+        ]
+        await asyncio.sleep(40)
+        for life in lives:
+            life.cancel()
+
+    stage.play(scene)
+    assert [one.code for one in results] == ["k8s_concurrent_run_blocked"]
+    assert results[0].execution_recovery == {"kind": "bootstrap", "providerWorkStarted": False}
+
+
+def test_a_run_that_steps_back_can_be_cancelled():
+    stage = Stage(LONG)
+
+    async def scene():
+        async with stage.launcher("one") as one, stage.launcher("two", journal=MemoryJournal()) as two:
+            runs = [
+                await launcher.begin(request(name, concurrency="wait"), Reader())
+                for name, launcher in (("one", one), ("two", two))
+            ]
+            await asyncio.sleep(15)
+            [waiting] = [run for run in runs if run.phase is Phase.PLANNED]
+            waiting.cancel()
+            result = await waiting.result
+            waiting.acknowledge()
+            return result.code, [run.phase for run in runs if run is not waiting]
+
+    assert stage.play(scene) == ("cancelled", [Phase.RUNNING])
 
 
 def test_a_launcher_that_ends_in_order_leaves_its_runs_and_gives_up_its_lease():

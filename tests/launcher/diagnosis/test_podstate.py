@@ -259,3 +259,19 @@ def test_a_cut_output_is_explained_by_what_is_known():
     assert "(pod phase=Running)" in podstate.describe_truncation(None, missing=False, phase="Running")
     assert podstate.describe_truncation(None, missing=True).startswith("pod is gone")
     assert podstate.describe_truncation(None).startswith("pod state unavailable")
+
+
+@pytest.mark.parametrize(
+    ("reason", "node", "certain"),
+    [
+        ("", "n1", True),
+        ("EvictionByEvictionAPI", "n1", True),
+        ("DeletionByPodGC", "n1", False),
+        ("DeletionByPodGC", "", True),
+    ],
+)
+def test_that_a_container_never_started_is_not_believed_of_a_lost_node(reason, node, certain):
+    """There the control plane says that the pod has failed, and the kubelet may have started it."""
+    pod = pod_of({"waiting": {}}, "Failed", conditions=[("DisruptionTarget", "True", reason)])
+    pod["spec"]["nodeName"] = node
+    assert podstate.never_started(pod) == certain

@@ -65,6 +65,33 @@ def test_what_paperclip_says_of_the_run(variables):
     assert len(secret) == 4
 
 
+def test_the_connection_tools_are_at_hand_and_their_token_is_secret(variables, tree):
+    tree["runtimeTools"] = {
+        "version": 1,
+        "guidance": "Connection tools:\n" + 200 * "- use them\n",
+        "mcpEndpoint": "http://paperclip:3100/mcp/runtime-tools",
+        "rest": {"connectionsSearch": "http://paperclip:3100/s", "connectionRequest": None},
+        "bearerToken": "canary-tools",
+        "expiresAt": "2026-11-22T07:00:00.000Z",
+        "tools": ["connections_search", "connection_request"],
+    }
+    given = {"PAPERCLIP_RUNTIME_TOOLS_TOKEN": "mine", "PAPERCLIP_RUNTIME_TOOLS_MCP_URL": "mine", "PLAIN": "1"}
+    literals, secret, made = variables(tree=tree, config={"env": given})
+    start = "PAPERCLIP_RUNTIME_TOOLS_"
+    assert {name.removeprefix(start): literals[name] for name in literals if name.startswith(start)} == {
+        "MCP_URL": "http://paperclip:3100/mcp/runtime-tools",
+        "EXPIRES_AT": "2026-11-22T07:00:00.000Z",
+        "CONNECTIONS_SEARCH_URL": "http://paperclip:3100/s",
+        "AVAILABLE": "connections_search,connection_request",
+    }
+    # Long texts go with what is secret, so that the Job stays small.
+    assert {name.removeprefix(start) for name in secret if name.startswith(start)} == {"TOKEN", "GUIDANCE"}
+    assert (secret[f"{start}TOKEN"], secret["PLAIN"]) == ("canary-tools", "1")
+    assert "canary-tools" in made.secret_values
+    assert "canary-tools" not in json.dumps(made.job) + repr(made)
+    assert [note.split()[1] for note in made.notes] == [*given][:2]
+
+
 def test_secrets_stand_in_no_job_and_no_repr(variables):
     *_, made = variables()
     for canary in ("canary-token", "canary-env", "canary-adapter-config", "please"):
@@ -133,6 +160,10 @@ def test_a_payload_that_is_no_variable_becomes_a_file(variables):
     [
         ({"A": "x" * (LONGEST_VALUE + 1)}, "env: 'A' has 98305 bytes; at most 98304 fit into a variable"),
         ({"A": "a\0"}, "env: 'A' holds NUL at character 2, which no process can be given"),
+        (
+            {"4ac8" * 8: "A"},
+            "env: '4ac8'... of 32 characters is no name of a variable: letters, digits and _, and no digit first",
+        ),
         ({"A=B": ""}, "env: 'A=B' is no name of a variable: letters, digits and _, and no digit first"),
         ({f"A{n}": "x" * 90_000 for n in range(7)}, f"at most {LARGEST} can be kept"),
     ],

@@ -11,6 +11,7 @@ import kubernetes_validate
 import pytest
 
 from kubekit import names, podspec
+from paperclip_launcher import marks
 from paperclip_launcher.dialects.command import Command
 from paperclip_launcher.dialects.opencode import OpenCode
 from paperclip_launcher.errors import ConfigInvalid, LauncherError
@@ -467,3 +468,13 @@ def test_the_image_is_the_environments_unless_another_is_named(planned):
     assert agent_of(planned())["image"] == IMAGE
     (told,) = problems(planned, config={"image": "an image"})
     assert told.startswith("image is 'an image'")
+
+
+def test_a_run_without_a_task_has_its_key_on_the_job_and_no_task(planned, tree):
+    tree["context"] = {}
+    tree["runtime"]["taskKey"] = "__heartbeat__"
+    made = planned(tree=tree)
+    assert marks.task(made.job) == "__heartbeat__"
+    assert "__heartbeat__" not in json.dumps(made.job["spec"])
+    assert marks.annotation(planned().job, marks.TASK_KEY) == ""
+    assert marks.task(planned().job) == "i-1"

@@ -44,6 +44,28 @@ def test_the_task_is_the_issue_where_no_task_is_named(context, wanted):
     assert RunRequest.of({"runId": "r", "agent": {"id": "a"}, "context": context}).task_id == wanted
 
 
+@pytest.mark.parametrize(
+    ("context", "runtime", "key"),
+    [
+        ({}, {"taskKey": "__heartbeat__"}, "__heartbeat__"),
+        ({"taskKey": "k"}, {"taskKey": "__heartbeat__"}, "k"),
+        ({"taskKey": " "}, {"taskKey": 5}, ""),
+        ({"taskKey": "x" * 513}, {"taskKey": "a\0b"}, ""),
+    ],
+)
+def test_a_key_that_cannot_be_kept_is_none_and_no_problem(context, runtime, key):
+    tree = {"runId": "r", "agent": {"id": "a"}, "context": context, "runtime": runtime}
+    request = RunRequest.of(tree)
+    assert (request.task_id, request.task_key) == ("", key)
+
+
+def test_connection_tools_without_a_token_are_none(tree):
+    assert RunRequest.of({**tree, "runtimeTools": {"mcpEndpoint": "http://s/mcp"}}).tools == {}
+    assert problems({**tree, "runtimeTools": {"bearerToken": 5}}) == (
+        "/runtimeTools/bearerToken is a number, not a text",
+    )
+
+
 @pytest.mark.parametrize("agent_id", [None, "", "  ", 5, ["a"], "a\0b", "x" * 513, "\ud800"])
 def test_an_agent_without_a_usable_id_has_its_own_code(tree, agent_id):
     tree["agent"]["id"] = agent_id
