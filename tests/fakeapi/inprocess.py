@@ -16,7 +16,7 @@ from tests.fakeapi.api import Answer
 from tests.fakeapi.cluster import FakeCluster
 from tests.fakeapi.faults import FINE, Faults, refusal
 from tests.fakeapi.loop import PROCESS, Process
-from tests.fakeapi.store import Source
+from tests.fakeapi.store import Source, Watch
 
 
 class InProcessTransport:
@@ -65,6 +65,12 @@ class InProcessTransport:
                 stream.lose()
         else:
             for stream in tuple(self.streams):
+                stream.silence()
+
+    def hush(self, resource: str) -> None:
+        """The open watches of the resource stay open, and tell no more."""
+        for stream in tuple(self.streams):
+            if stream.watched == resource:
                 stream.silence()
 
     # The Transport.
@@ -239,6 +245,7 @@ class _Stream:
         self._transport = transport
         self._loop = transport._loop
         self._source = source
+        self.watched = source.resource if isinstance(source, Watch) else ""
         self._idle = idle
         self._left = bytearray(response.body)
         self._waiter: asyncio.Future[None] | None = None

@@ -3,7 +3,8 @@
     python -m tests.launcher.sim.histories --count 1000000 --jobs 2
     python -m tests.launcher.sim.histories --seed 4711 -v
 
-Exit code 1 where an invariant does not hold; each such line names the seed that replays it.
+Exit code 1 where an invariant does not hold; each such line names the seed that replays it. How far it is stands on
+stderr, every 30 seconds.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import traceback
 from collections.abc import Iterable, Iterator
 
 from tests.launcher.sim import world
-from tests.launcher.sim.script import drawn
+from tests.launcher.sim.drawing import drawn
 
 _MOST_TOLD = 50
 _CHUNK = 250
+_TELL = 30.0
 
 
 def check(seeds: Iterable[int]) -> list[tuple[int, list[str]]]:
@@ -59,6 +61,7 @@ def _replay(seed: int, *, verbose: bool) -> int:
 
 def _many(first: int, count: int, jobs: int) -> int:
     begun, done, bad = time.monotonic(), 0, 0
+    told = begun
     world.templates()
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for chunk, found in zip(_chunks(first, count), pool.imap(check, _chunks(first, count)), strict=True):
@@ -66,8 +69,10 @@ def _many(first: int, count: int, jobs: int) -> int:
             bad += len(found)
             for seed, problems in found[: max(0, _MOST_TOLD - bad + len(found))]:
                 print(f"seed {seed}: {problems[0]}", flush=True)
-            if sys.stdout.isatty():
-                print(f"{done} histories, {bad} bad", end="\r")
+            if time.monotonic() > told + _TELL and done < count:
+                told = time.monotonic()
+                left = (told - begun) / done * (count - done) / 60
+                sys.stderr.write(f"{done:,} of {count:,} histories, {bad} bad, about {left:.0f} min more\n")
     seconds = time.monotonic() - begun
     print(f"{done} histories from seed {first} on: {bad} bad; {seconds:.0f} s, {done / seconds:.0f} a second")
     return 1 if bad else 0

@@ -16,6 +16,7 @@
 8. A Job that ended well is deleted only after somebody has read its result.
 9. In the end nothing is left: no Secret, no lock, no Lease of a launcher, no Job without a time to live. Until that is
    over a Job may be left whose acknowledgement was lost with the disk that held it.
+10. A container that starts finds all skills of one request, where they travel in Secrets, and no others.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from tests.fakeapi.cluster import FakeCluster
 from tests.fakeapi.store import Change
 
 _ADMIN = frozenset({"admin", "test"})
-_LATE = 200.0
-"""Seconds that a takeover may be on its way, its tries and a slow network together."""
+_LATE, _PROMPT = 200.0, 0.5
+"""Seconds that a takeover may be on its way, its tries and a slow network together; and where nothing is in its way."""
 _SAME = ("exitCode", "signal", "timedOut", "errorCode", "summary", "sessionId", "costUsd", "executionRecovery")
 
 
@@ -45,12 +46,15 @@ class Watcher:
         stoppable: Callable[[str], bool],
         lease_seconds: float,
         longest_freeze: float,
+        *,
+        prompt: bool = False,
     ) -> None:
+        """`prompt`: each request takes its effect at once."""
         self._cluster = cluster
         self._stoppable = stoppable
         self._policy_of = policy_of
         self._lease_seconds = lease_seconds
-        self._late = _LATE + longest_freeze
+        self._late = (_PROMPT if prompt else _LATE) + longest_freeze
         self.problems: list[str] = []
         self.started: dict[str, list[str]] = defaultdict(list)
         """Run of the Job to uids of pods."""

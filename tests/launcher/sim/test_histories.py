@@ -8,15 +8,19 @@ from random import Random
 
 import pytest
 
-from paperclip_launcher import manifest
+from kubekit import podspec
+from paperclip_launcher import manifest, takeover
 from paperclip_launcher.cluster.api import Cluster
 from paperclip_launcher.lifecycle import Event, Phase
+from paperclip_launcher.manifest import Plan
 from paperclip_launcher.neighbours import Alive
 from paperclip_launcher.outcome import RunResult
-from paperclip_launcher.ownership import AgentLock, Others
+from paperclip_launcher.ownership import AgentLock, LeaseKeeper, Others
 from paperclip_launcher.run import WORK, Run
 from paperclip_launcher.runlog import RunLog
-from tests.launcher.sim import histories, script, world
+from paperclip_launcher.skills.pack import Parcel
+from tests.launcher.sim import drawing, histories, world
+from tests.launcher.sim.host import Disk
 
 _COUNT = int(os.environ.get("PAPERCLIP_HISTORIES") or (20_000 if os.environ.get("CI") else 1_000))
 _SHARE = 500
@@ -33,7 +37,7 @@ def test_every_invariant_holds_in_every_history(first):
 def test_a_history_is_the_same_every_time():
     def told(seed):
         lines = []
-        world.play(script.drawn(seed), lines.append)
+        world.play(drawing.drawn(seed), lines.append)
         return lines
 
     assert [told(seed) for seed in (3, 14, 60)] == [told(seed) for seed in (3, 14, 60)]
@@ -77,20 +81,41 @@ async def _whole(self):
     self.complete = True
 
 
-_DELETE, _WRITE, _SECRET, _FINISH = Cluster.delete, world.Disk.write, manifest._secret, RunLog.finish
+async def _unasked(*_): ...
+
+
+def _of_any_request(self, job):
+    """The Secrets of skills, whichever the Job was made for."""
+    places = zip(podspec.bundle_secrets(job), self._parcels, strict=False)
+    parcels = tuple(Parcel(parcel.data, tuple(source["items"])) for source, parcel in places)
+    return _SECRETS(replace(self, _parcels=parcels), job)
+
+
+_DELETE, _WRITE, _SECRET, _FINISH = Cluster.delete, Disk.write, manifest._secret, RunLog.finish
+_SECRETS = Plan.secrets_for
 _MUTANTS = {
-    "a-lock-for-everybody": (AgentLock, "take", _won, script.rivals, "starts while another run of"),
-    "every-job-is-ours": (Run, "owns", lambda *_: True, script.frozen, "which two owns"),
-    "deletes-whatever-has-the-name": (Cluster, "delete", _any, script.frozen, "which two owns"),
-    "all-others-are-dead": (Others, "alive", lambda *_: Alive.NO, script.outlived, "who lives"),
-    "remembers-nothing": (world.Disk, "read", lambda *_: None, script._small, "a second container starts"),
-    "says-another-result-the-next-time": (world.Disk, "write", _says_another, script._small, "and is now"),
-    "hears-no-acknowledgement": (Run, "acknowledge", lambda _: None, script._small, "these do not end"),
-    "forgets-who-has-its-result": (WORK, Phase.RELEASED, _left, script._small, "though its result was read"),
-    "clears-away-what-nobody-has-read": (WORK, Phase.STORED, _unread, script._small, "nobody has its result"),
-    "secrets-that-belong-to-nothing": (manifest, "_secret", _ownerless, script._small, "is left"),
-    "says-of-each-log-that-it-is-whole": (RunLog, "finish", _whole, script._small, "nobody says so"),
-    "hears-no-cancel": (Run, "cancel", lambda _: None, script._small, "was cancelled, and ends as"),
+    "a-lock-for-everybody": (AgentLock, "take", _won, drawing.rivals, "starts while another run of"),
+    "every-job-is-ours": (Run, "owns", lambda *_: True, drawing.frozen, "which two owns"),
+    "deletes-whatever-has-the-name": (Cluster, "delete", _any, drawing.frozen, "which two owns"),
+    "all-others-are-dead": (Others, "alive", lambda *_: Alive.NO, drawing.outlived, "who lives"),
+    "remembers-nothing": (Disk, "read", lambda *_: None, drawing.small, "a second container starts"),
+    "says-another-result-the-next-time": (Disk, "write", _says_another, drawing.small, "and is now"),
+    "hears-no-acknowledgement": (Run, "acknowledge", lambda _: None, drawing.small, "these do not end"),
+    "forgets-who-has-its-result": (WORK, Phase.RELEASED, _left, drawing.small, "though its result was read"),
+    "clears-away-what-nobody-has-read": (WORK, Phase.STORED, _unread, drawing.small, "nobody has its result"),
+    "secrets-that-belong-to-nothing": (manifest, "_secret", _ownerless, drawing.small, "is left"),
+    "says-of-each-log-that-it-is-whole": (RunLog, "finish", _whole, drawing.small, "nobody says so"),
+    "saw-no-start-so-there-was-none": (Run, "may_have_started", lambda _: False, drawing.unseen, "nothing was started"),
+    "has-never-stood-still": (LeaseKeeper, "is_fresh", True, drawing.overtaken, "a second container starts"),
+    "believes-its-watches": (takeover, "ask_for_owner", _unasked, drawing.revived, "which one owns, who lives"),
+    "gives-a-job-the-skills-of-another-request": (
+        Plan,
+        "secrets_for",
+        _of_any_request,
+        drawing.skilled,
+        "starts with the files",
+    ),
+    "hears-no-cancel": (Run, "cancel", lambda _: None, drawing.small, "was cancelled, and ends as"),
 }
 
 
