@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _STRAY = 60.0  # seconds in which a pod ends whose Job was deleted by somebody
 _POLL = 1.0  # seconds between two looks at neighbours that only time can change
+_AT_ONCE = 2.0  # seconds in which no other process can have taken this identity and done the run
 
 
 async def admit(run: Run) -> Event:
@@ -48,10 +49,12 @@ async def admit(run: Run) -> Event:
     if run.record.job_uid or run.record.sent:
         return Event.CLEAR
     services, loop = run.services, asyncio.get_running_loop()
+    run.looked_at = loop.time()
     wanted = Wanted(run.run_id, run.agent_id, run.task_id, run.session_id, run.options.concurrency)
     run.waits_since = loop.time() if run.waits_since is None else run.waits_since
     told = False
     while not run.record.cancelled:
+        run.looked_at = loop.time()
         own = services.view.job(run.record.job_name)
         if own is not None and run.run_id in marks.runs(own):
             return Event.CLEAR  # an earlier life, or another launcher, has begun it
@@ -155,17 +158,25 @@ async def _create(run: Run) -> Event:
         return await _found(run, found)
     first, run.record.sent = not run.record.sent, True
     run.keep()
+    plan, tried = run.plan, list[tuple[str, ...]]()
+
+    def another() -> Manifest:
+        # A try that went unanswered may take effect when the run is over, and find Secrets of its names.
+        job = plan.job if not tried else plan.renamed(f"{run.services.rng.getrandbits(40):010x}")
+        tried.append(podspec.run_secrets(job))
+        return job
+
     begun = asyncio.get_running_loop().time()
     while not run.record.cancelled:
         try:
-            made = await run.services.cluster.create("jobs", run.plan.job, retry_seconds=run.patience)
+            made = await run.services.cluster.create("jobs", another, retry_seconds=run.patience)
         except AlreadyExists:
             existing = await _find(run)
             if existing is None:
                 run.record.armed = True  # whoever made it, here or elsewhere: the run is not begun a second time
                 return Event.GONE
-            # Asked for only now, and made by this record's nonce: a try of ours whose answer was lost.
-            ours = first and podspec.run_secrets(existing) == podspec.run_secrets(run.plan.job)
+            # Asked for only now, and with names of ours: a try whose answer was lost.
+            ours = first and podspec.run_secrets(existing) in tried
             return await _found(run, existing, armed=not ours)
         except QuotaExceeded as error:
             if asyncio.get_running_loop().time() - begun >= run.options.schedule_timeout_seconds:
@@ -180,6 +191,7 @@ async def _create(run: Run) -> Event:
             return Event.REFUSED
         else:
             run.took(made)
+            run.keep_to_lease(_AT_ONCE)
             return Event.CREATED
     return Event.CANCEL
 
@@ -274,9 +286,9 @@ async def make_secrets(run: Run) -> Event:
         raise AssertionError("a run without a plan makes no Secrets")
     if run.ever_started() or podstate.terminal(run.job) or run.record.key != run.own_key:
         return Event.SECRETS_MADE  # or its Job was made for another run
-    while not run.services.holds_lease():
-        # This process has stood still. Another one may have its identity by now, and have done this run: its Job is a
-        # second one then, and must not start.
+    while not run.services.holds_lease(run.lease_since):
+        # This process has stood still, or may have. Another one may have its identity by now, and have done this run:
+        # its Job is a second one then, and must not start.
         await run.wait(_POLL)
         if run.record.cancelled:
             return Event.CANCEL

@@ -112,7 +112,7 @@ class Launcher:
             adopted=self._adopted,
             mask=self.mask,
             metrics=self.metrics,
-            holds_lease=lambda: self._keeper.is_fresh,
+            holds_lease=self._keeper.is_fresh,
         )
         await self._keeper.take()
         self._background = [asyncio.create_task(self._keeper.run())]

@@ -64,6 +64,7 @@ class Plan:
     _prompt_data: tuple[Mapping[str, bytes], ...] = field(repr=False)
     _parcels: tuple[Parcel, ...] = field(repr=False)
     _variables: Mapping[str, str] = field(repr=False)
+    _nonce: str
 
     @property
     def job_name(self) -> str:
@@ -86,6 +87,12 @@ class Plan:
         if variables:
             data.append((variables, {name: value.encode() for name, value in self._variables.items()}))
         return [_secret(job, name, content) for name, content in data]
+
+    def renamed(self, nonce: str) -> Manifest:
+        """The Job, waiting for Secrets of other names."""
+        stem = f"{self.job_name}-"
+        found: Manifest = json.loads(json.dumps(self.job).replace(f"{stem}{self._nonce}-", f"{stem}{nonce}-"))
+        return found
 
     def spent(self) -> Plan:
         """What is still of use once all is made: neither the Job nor the prompt, which may have megabytes."""
@@ -137,13 +144,11 @@ def plan(
         "environment": [{"name": name, "value": value} for name, value in found.literals.items()] or None,
     }
     job = _filled(template, values, problems)
-    _add_labels(job, options.labels, notes)
-    if request.task_key and not request.task_id:
-        job["metadata"]["annotations"][marks.TASK_KEY] = request.task_key
+    _add_marks(job, request, options, notes)
     _check_size(job, template, (*arguments, *found.literals, *found.literals.values(), *_texts(options, parcels)))
     masked = (*found.given, *handover.secret_texts(options.mcp_servers))
     resumed, told = (session_id, cwd, key, tuple(arguments)), (*notes, *found.notes)
-    return Plan(job, template, *resumed, told, masked, prompt, (*data,), parcels, found.secret)
+    return Plan(job, template, *resumed, told, masked, prompt, (*data,), parcels, found.secret, nonce)
 
 
 def workspace_of(agent_id: str) -> str:
@@ -220,8 +225,13 @@ def _in_words_of_config(problem: str) -> str:
     return _KEYS.get(word[0], word[0]) + problem[word.end() :] if word else problem
 
 
-def _add_labels(job: Manifest, wanted: Mapping[str, str], notes: list[str]) -> None:
-    """The user's labels on Job and pod; what stands there already is not theirs to change."""
+def _add_marks(job: Manifest, request: RunRequest, options: RunOptions, notes: list[str]) -> None:
+    """What the run has in common with others where it has no task, and the user's labels on Job and pod; what stands
+    there already is not theirs to change.
+    """
+    if request.task_key and not request.task_id:
+        job["metadata"]["annotations"][marks.TASK_KEY] = request.task_key
+    wanted = options.labels
     if not wanted:
         return
     for described in (job["metadata"], job["spec"]["template"]["metadata"]):

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from kubekit.identity import Manifest
@@ -106,12 +107,16 @@ class LeaseKeeper:
         self.renewed = 0.0
         """Time of day of the last renewal."""
         self._sent = float("-inf")
+        self._hurry = asyncio.Event()
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether the last renewal was sent so lately that nobody else can count this process as dead. It is not after
-        the process has stood still: by the time that goes on with the machine, not by that of day.
+    def is_fresh(self, since: float = float("-inf")) -> bool:
+        """Whether the last renewal was sent so lately that nobody else can count this process as dead, and after
+        `since`, of the loop's time; else it is renewed at once. It is not fresh after the process has stood still: by
+        the time that goes on with the machine, not by that of day.
         """
+        if self._sent < since:
+            self._hurry.set()
+            return False
         return asyncio.get_running_loop().time() - self._sent <= self._settings.lease_seconds
 
     async def take(self) -> None:
@@ -135,7 +140,10 @@ class LeaseKeeper:
     async def run(self) -> None:
         """Renews for ever; a failure is tried again at the next turn."""
         while True:
-            await asyncio.sleep(self._settings.renew_seconds * self._rng.uniform(0.8, 1.0))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.renew_seconds * self._rng.uniform(0.8, 1.0)):
+                    await self._hurry.wait()
+            self._hurry.clear()
             try:
                 await self._renew()
             except (Conflict, NotFound):

@@ -81,6 +81,10 @@ class Run:
         """Its Job vanished before its end was seen."""
         self.waits_since: float | None = None
         """By the loop's time: for other runs of its agent."""
+        self.looked_at = self.lease_since = float("-inf")
+        """By the loop's time: when it was last seen that nobody has begun the run, and after when the Lease must have
+        been renewed before the Secrets are made.
+        """
         self.yields = False
         """It lost the race for the lock, and waits once its Job is gone."""
         self.disarmed = False
@@ -205,6 +209,12 @@ class Run:
         self.record.started_at = self.record.started_at or self.services.clock.now()
         self.services.agents[self.agent_id] = marks.name(job)
         self.keep()
+
+    def keep_to_lease(self, seconds: float) -> None:
+        """Its Job was made; where that took longer, the Lease has to be renewed before it may start."""
+        now = asyncio.get_running_loop().time()
+        if now - self.looked_at > seconds:
+            self.lease_since = now
 
     def has_time_to_wait(self) -> bool:
         """For other runs of its agent."""

@@ -66,7 +66,7 @@ class View(Protocol):
 class Services:
     """Of one launcher, shared by its runs. `agents` are those whose run has begun here: agent id to Job name; `adopted`
     are Jobs of other runs that a run took over: Job name to the key of the run. `holds_lease`: whether its Lease was
-    renewed in time, so that no other process has this identity.
+    renewed in time, and after the given time of the loop, so that no other process has this identity.
     """
 
     cluster: Cluster
@@ -79,4 +79,4 @@ class Services:
     adopted: dict[str, str]
     mask: Mask
     metrics: Metrics
-    holds_lease: Callable[[], bool]
+    holds_lease: Callable[[float], bool]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -63,7 +64,10 @@ class Cluster:
         """Where all trouble with the API server is told: a line a minute, whatever is wrong."""
         return self._retrier.complaints
 
-    async def create(self, resource: str, manifest: Manifest, *, retry_seconds: Budget = ...) -> Manifest:
+    async def create(
+        self, resource: str, manifest: Manifest | Callable[[], Manifest], *, retry_seconds: Budget = ...
+    ) -> Manifest:
+        """A function makes the manifest of each try anew."""
         return await self._call("create", resource, "", body=manifest, retry_seconds=retry_seconds)
 
     async def dry_create(self, resource: str, manifest: Manifest, *, retry_seconds: Budget = ...) -> Manifest:
@@ -232,13 +236,14 @@ class Cluster:
             _METHODS[verb],
             self._path(resource, name),
             _query(query or {}),
-            None if body is None else _encode(body).encode(),
+            None if body is None or callable(body) else _encode(body).encode(),
             "" if body is None else content_type,
             _LIST_SECONDS if verb == "list" else 30.0,
         )
 
         async def attempt() -> Manifest:
-            return _tree(await self._timed(verb, resource, request))
+            sent = replace(request, body=_encode(body()).encode()) if callable(body) else request
+            return _tree(await self._timed(verb, resource, sent))
 
         return await self._retrier.run(verb, f"{verb} {resource} {name}".rstrip(), attempt, retry_seconds)
 

@@ -204,3 +204,11 @@ def test_neither_body_nor_answer_shows_in_a_repr():
     requests, _ = sent(lambda c: c.create("secrets", {"data": {"a": "canary-77"}}), answer({"data": "canary-77"}))
     assert "canary-77" not in repr(requests)
     assert "canary-77" not in repr(answer({"data": "canary-77"}))
+
+
+def test_each_try_of_a_create_may_have_a_manifest_of_its_own():
+    names = iter("ab")
+    requests, _ = sent(
+        lambda c: c.create("jobs", lambda: {**JOB, "metadata": {"name": next(names)}}), Broken("cut"), answer(JOB)
+    )
+    assert [json.loads(one.body)["metadata"]["name"] for one in requests] == ["a", "b"]

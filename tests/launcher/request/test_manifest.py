@@ -143,6 +143,13 @@ def test_an_adopted_job_gets_its_secrets_under_its_own_names(planned):
     assert [one["metadata"]["name"] for one in planned().secrets_for(job)] == list(podspec.run_secrets(job))
 
 
+def test_a_job_that_is_sent_again_waits_for_secrets_of_other_names_and_is_the_same_else(planned):
+    made = planned()
+    again = made.renamed("fresh0")
+    assert set(podspec.run_secrets(again)).isdisjoint(podspec.run_secrets(made.job))
+    assert json.loads(json.dumps(again).replace("-fresh0-", "-x7k2m-")) == made.job
+
+
 def test_a_job_of_another_prompt_gets_none(planned, tree):
     job = live(planned(config={"promptTemplate": "x" * 1_000_000}))
     with pytest.raises(LauncherError, match="made for another prompt"):

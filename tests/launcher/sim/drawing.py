@@ -212,7 +212,7 @@ def overtaken(seed: int, random: Random) -> Script:
     program = Program(spoken(random, random.choice((0, 3)), random.choice((0.1, 3.0)) * random.random()))
     order = Order("run-1", "agent-1", "T-1", 0.0, 0, random.choice(("reattach", "wait", "fail", "allow")), program)
     moment = random.choice(("before", "after"))
-    freeze = Freeze(random.uniform(35, 120), call=random.choice((2, 2, 3, 4)), method="POST", moment=moment)
+    freeze = Freeze(random.uniform(5, 120), call=random.choice((2, 2, 3, 4)), method="POST", moment=moment)
     twin_at = random.choice((1.0, 10.0)) * random.random()
     server = Server(
         "one", (), *misfortune.clock(random), freezes=(freeze,), twin_at=twin_at, shared=random.random() < 0.3

@@ -106,7 +106,14 @@ _MUTANTS = {
     "secrets-that-belong-to-nothing": (manifest, "_secret", _ownerless, drawing.small, "is left"),
     "says-of-each-log-that-it-is-whole": (RunLog, "finish", _whole, drawing.small, "nobody says so"),
     "saw-no-start-so-there-was-none": (Run, "may_have_started", lambda _: False, drawing.unseen, "nothing was started"),
-    "has-never-stood-still": (LeaseKeeper, "is_fresh", True, drawing.overtaken, "a second container starts"),
+    "has-never-stood-still": (LeaseKeeper, "is_fresh", lambda *_: True, drawing.overtaken, "a second container starts"),
+    "stood-still-for-less-than-its-lease": (
+        Run,
+        "keep_to_lease",
+        lambda *_: None,
+        drawing.overtaken,
+        "a second container",
+    ),
     "believes-its-watches": (takeover, "ask_for_owner", _unasked, drawing.revived, "which one owns, who lives"),
     "gives-a-job-the-skills-of-another-request": (
         Plan,
