@@ -49,7 +49,7 @@ class Patience:
 
     def shorten(self, until: float) -> None:
         """The wait that is under way, if one is."""
-        if self._task is not None and until < self._until:
+        if self._task is not None and not self._late and until < self._until:
             self._set(until)
 
     def close(self) -> None:

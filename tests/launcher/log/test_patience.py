@@ -45,6 +45,24 @@ def test_a_wait_under_way_can_be_shortened_but_not_prolonged():
     virtual(main())
 
 
+def test_a_wait_that_is_late_and_then_shortened_is_just_late():
+    async def main():
+        loop, patience = asyncio.get_running_loop(), Patience()
+        loop.call_at(10.5, patience.shorten, 10)
+        with pytest.raises(TooLate):
+            await patience.wait(_slow_to_end(), 10)
+        assert asyncio.current_task().cancelling() == 0
+
+    virtual(main())
+
+
+async def _slow_to_end():
+    try:
+        await asyncio.sleep(20)
+    finally:
+        await asyncio.sleep(1)
+
+
 @pytest.mark.parametrize("at", [5, 10, 15])
 def test_a_cancellation_from_outside_is_never_taken_for_a_timeout(at):
     async def wait(patience):
