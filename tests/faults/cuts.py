@@ -27,6 +27,8 @@ _SPEED = 50.0
 _SETTINGS = FollowSettings(backoff=0.1, backoff_longest=0.5, drain=300.0)
 """Shorter pauses, since nothing but cuts is wrong with this server; patience, since machines are slow."""
 _POD = "a"
+_EPISODE = 100_000
+"""Lines."""
 _AHEAD = 400_000
 """Bytes that the agent may have written before they are read."""
 _PLAIN = b"the quick brown agent jumps over the lazy cluster and says so "
@@ -156,9 +158,16 @@ def random_cuts(seed: int, lines: int, cuts: int, *, at_once: int = 8) -> Tally:
     """Episodes until there were so many lines and cuts."""
     tally = Tally()
     while tally.lines < lines or tally.cuts < cuts:
-        quick(_episodes(range(seed, seed + at_once), min(100_000, lines), tally), _SPEED)
+        quick(_episodes(range(seed, seed + at_once), min(_EPISODE, lines), tally), _SPEED)
         seed += at_once
     return tally
+
+
+def again(_: int, only: int) -> list[int]:
+    """One episode; bytes come as the machine has them, so that it may not go wrong again."""
+    tally = Tally()
+    quick(_episodes([only], _EPISODE, tally), _SPEED)
+    return tally.bad_seeds
 
 
 _SMALL = (b"one", "zwölf 🧵".encode(), b"same", b"same", b"", b"last")

@@ -29,6 +29,7 @@ from tests.faults.place import DONE, INIT, ROOT, Place, request_tree, soon
 from tests.faults.table import Figure, at_least, exactly
 
 _LINES = 30
+_SEEDS = 50
 _MOST_LIVES = 6
 _LIFE_SECONDS = 60.0
 MOMENTS = ("before", "after", "answered")
@@ -324,14 +325,28 @@ def bad_cases(found: Iterable[Case]) -> list[str]:
     return [str(case) for case in bad]
 
 
-def figures(seed: int, *, full: bool = True) -> list[Figure]:
-    """Each point 50 times; once where it is not `full`."""
-    name, seeds = "kill -9", 50 if full else 1
+def _bad_of(cases: Iterable[tuple[int, Point, str]]) -> tuple[list[Case], list[str]]:
+    """All, and those that went wrong, whose folders stay."""
     root = Path(tempfile.mkdtemp(prefix="paperclip-kills-"))
-    found = play(drawn(seed, POINTS, seeds), root, at_once=3)
+    found = play(cases, root, at_once=3)
     bad = bad_cases(found)
     if not bad:
         shutil.rmtree(root)
+    return found, bad
+
+
+def again(seed: int, only: int) -> list[str]:
+    """One case of all those of a seed. ValueError where it has none of that number."""
+    cases = [case for case in drawn(seed, POINTS, _SEEDS) if case[0] == only]
+    if not cases:
+        raise ValueError(f"the cases of seed {seed} are {seed} to {seed + len(POINTS) * _SEEDS - 1}")
+    return _bad_of(cases)[1]
+
+
+def figures(seed: int, *, full: bool = True) -> list[Figure]:
+    """Each point 50 times; once where it is not `full`."""
+    name, seeds = "kill -9", _SEEDS if full else 1
+    found, bad = _bad_of(drawn(seed, POINTS, seeds))
     return [
         at_least(name, "named points", len(POINTS), 12),
         at_least(name, "launchers killed", sum(len(case.deaths) for case in found), len(POINTS) * seeds),

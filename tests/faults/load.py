@@ -167,15 +167,16 @@ def figures(seed: int, *, full: bool = True) -> Iterator[Figure]:
     yield at_most(name, "calls in a run's hour", found["calls"], 60)
     slow = Program(((0.01, INIT), *[(60.0, b"{}")] * 100))
     worst = calls_an_hour(slow, 20)["calls"]
-    yield Figure(name, "the same of an agent that writes once a minute", f"{worst:.0f}", "(no target)", ok=True)
+    about = "the same of an agent that writes once a minute, whose log is looked after each time"
+    yield Figure(name, about, f"{worst:.0f}", "", ok=True)
     log = memory(lines=8_000_000 if full else 400_000, size=134, burst=4000, every=0.004)
     yield exactly(
         name, f"log of {log['size'] / (1 << 30):.2f} GiB: whole, exit code", (log["whole"], log["code"]), (True, 0)
     )
-    yield at_most(name, "memory from a tenth of it to its end", log["growth"], 8, "MiB")
-    yield at_most(name, "memory at most", log["peak"], 300, "MiB")
+    yield at_most(name, "that log: memory from a tenth of it to its end", log["growth"], 8, "MiB")
+    yield at_most(name, "that log: memory at most", log["peak"], 300, "MiB")
     line = memory(lines=2, size=80 * _MIB, burst=1, every=0.05)
     yield exactly(name, "lines of 80 MiB: cut with a marker, exit code", (line["cut"], line["code"]), (True, 0))
-    yield at_most(name, "memory at most", line["peak"], 512, "MiB")
+    yield at_most(name, "these lines: memory at most", line["peak"], 512, "MiB")
     if full:
         yield from many_runs(200, 20)

@@ -70,6 +70,13 @@ async def ended_well(place: Place, launcher: Launcher, reader: Reader, asked: An
 WELL = ("", True, {})
 
 
+def well(scenario: str, name: str, found: tuple[str, bool, dict]) -> Figure:
+    """A figure of what `ended_well` found."""
+    code, whole, left = found
+    shown = f"{code or 'success'}, log {'whole' if whole else 'NOT WHOLE'}, {left or 'nothing'} left"
+    return Figure(scenario, name, shown, "success, log whole, nothing left", found == WELL)
+
+
 async def _restarts(seed: int, count: int, long: float) -> tuple[Any, int]:
     """The server is restarted again and again, in all ways, and once it is away for long."""
     rng = random.Random(seed)
@@ -262,21 +269,28 @@ def skewed(seconds: float = 120.0, speed: float = 20.0) -> list[Any]:
 def figures(seed: int, *, full: bool = True) -> Iterator[Figure]:
     name = "outages"
     ended, count = restarts(seed, 20 if full else 5)
-    yield exactly(name, f"a run through {count} restarts of the API server, one of 600 s", ended, WELL)
+    yield well(name, f"a run through {count} outages of the API server, one of 600 s", ended)
     for what, scene in (("silent stall of the log", silent_stall), ("log rotation that stops a follow", rotation)):
         ended, silence = scene(seed)
-        yield exactly(name, what, ended, WELL)
+        yield well(name, what, ended)
         yield at_most(name, f"{what}: longest silence", silence, 60.0, "s")
     yield at_most(name, "stall after the container's end: over the 30 s for the rest", stall_at_the_end(), 3.0, "s")
     ended, warned, asked = bad_calls(seed)
-    yield exactly(name, f"30 % of {asked:.0f} calls fail for 600 s", ended, WELL)
+    yield well(name, f"30 % of {asked:.0f} calls fail for 600 s", ended)
     yield at_most(name, "warnings in a minute of it", warned.most_in_a_minute(), 1)
     ended, error = slow_calls(seed)
-    yield exactly(name, "calls of up to 30 s", ended, "")
+    yield exactly(name, "a third of all calls takes up to 30 s: error code", ended, "")
     yield at_most(name, "calls of up to 30 s: error of the signs of life", error, 1.0, "s")
     code, prefix, _ = job_deleted()
-    yield exactly(name, "Job deleted by hand: code, log so far", (code, prefix), ("k8s_job_deleted_externally", True))
+    yield exactly(
+        name,
+        "Job deleted by hand: code, log is as written so far",
+        (code, prefix),
+        ("k8s_job_deleted_externally", True),
+    )
     ended, seconds = late_controller()
-    yield exactly(name, "Complete lags the pod by 600 s", ended, WELL)
+    yield well(name, "Complete lags the pod by 600 s", ended)
     yield at_most(name, "Complete lags the pod: result after", seconds, 90.0, "s")
-    yield exactly(name, "clocks 10 min fast and slow: codes, logs, taken over", skewed(), ["", "", True, True, 0])
+    yield exactly(
+        name, "clocks 10 min fast and slow: codes, logs whole, taken over", tuple(skewed()), ("", "", True, True, 0)
+    )

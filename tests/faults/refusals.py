@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fakeapi.model import Program, Refusal
 from tests.fakeapi.sockets import Rule
-from tests.faults.outages import WELL, ended_well, talkative
+from tests.faults.outages import ended_well, talkative, well
 from tests.faults.place import INIT, Place, Reader, quick, request, soon, until
 from tests.faults.table import Figure, at_most, exactly
 
@@ -144,14 +144,16 @@ def figures(seed: int, *, full: bool = True) -> Iterator[Figure]:
         name,
         "Retry-After of a 429, header and body: pause",
         shown,
-        "1.00 .. 1.20",
+        "1.00 .. 1.20, and 0.05 for the machine",
         1.0 <= min(parts) <= max(parts) <= 1.25,
-    )  # the network and the machine take time
+    )
     ended, turns = rotated_token()
-    yield exactly(name, f"the token is replaced {turns} times", ended, WELL)
+    yield well(name, f"the token is replaced {turns} times", ended)
     code, message, seconds, tries = forbidden()
     named = "create" in message and "jobs" in message
-    yield exactly(name, "403 of a missing right: code, named, tries", (code, named, tries), ("k8s_forbidden", True, 1))
+    yield exactly(
+        name, "403 of a missing right: code, right is named, tries", (code, named, tries), ("k8s_forbidden", True, 1)
+    )
     yield at_most(name, "403 of a missing right: told after", seconds, 1.0, "s")
     ended, _ = no_room()
-    yield exactly(name, "403 of a full quota for 200 s", ended, WELL)
+    yield well(name, "403 of a full quota for 200 s", ended)

@@ -1,9 +1,14 @@
-"""What `make faults` prints: a figure a line, with its target, whether it is met, and how to play it again."""
+"""What `make faults` prints: a figure a line, as it was found, with its aim and whether that is met."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+
+_HEAD = ("figure", "found", "aim", "")
+_SHOWN = 3
+"""Items of a list; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,31 @@ def _shown(value: float, unit: str) -> str:
 
 
 def _text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    """Words without quotes, `none` for nothing, and of a long list its beginning and its length."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, tuple):
+        return " / ".join(map(_text, value))
+    if isinstance(value, list):
+        more = f", and {len(value) - _SHOWN:,} more" if len(value) > _SHOWN else ""
+        return ", ".join(map(_text, islice(value, _SHOWN))) + more or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items()) or "none"
+    return str(value) or "none"
 
 
 def lines(figures: Iterable[Figure]) -> Iterable[str]:
+    """One scenario's, below their heads."""
     found = list(figures)
-    widths = [max(len(getattr(one, column)) for one in found) for column in ("scenario", "name", "measured", "target")]
-    for one in found:
-        cells = (one.scenario, one.name, one.measured, one.target)
-        row = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        yield f"{row}  {'ok' if one.ok else 'MISSED'}"
+    rows: Sequence[Sequence[str]] = [_HEAD, *((one.name, one.measured, one.target, _verdict(one)) for one in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _verdict(one: Figure) -> str:
+    if not one.ok:
+        return "MISSED"
+    return "ok" if one.target else ""

@@ -1,8 +1,8 @@
-"""Hostile input, a small part of that of `make faults`; and how its table tells a miss."""
+"""Hostile input, a small part of that of `make faults`."""
 
 from __future__ import annotations
 
-from tests.faults import hostile, pods, table
+from tests.faults import hostile, pods
 
 
 def test_names_of_jobs_are_names_and_never_the_same():
@@ -28,9 +28,3 @@ def test_a_run_outlives_senseless_watches():
 def test_what_befalls_a_pod_has_a_name():
     for fate in (fate for fate in pods.FATES if not fate.soft):
         assert pods.play(fate, speed=60.0).code == fate.code
-
-
-def test_a_table_tells_what_was_missed():
-    found = [table.at_most("s", "n", 3, 2, "s"), table.at_least("s", "m", 1500, 2), table.exactly("s", "o", [], [])]
-    assert [one.ok for one in found] == [False, True, True]
-    assert [line.rpartition("  ")[2] for line in table.lines(found)] == ["MISSED", "ok", "ok"]

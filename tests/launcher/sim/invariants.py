@@ -2,10 +2,11 @@
 
 1. Of a run, and of a Job, at most one container is ever started.
 2. Of an agent, at most one container runs at a time, those of runs with the policy `allow` aside.
-3. A run has one result: what is handed over again is the same. One exception: a server whose run was taken from it by
-   another one may find its Job deleted as it asks for it again, and can say no more than that.
+3. A run has one result: what is handed over again is the same. Two exceptions: a server whose run was taken from it by
+   another one may find its Job deleted as it asks for it again, and can say no more than that; and one that has not the
+   disk of the server that saw the end of a pod which is gone now tells that end with less of it.
 4. A result tells the truth: a success needs a container; a run that nobody disturbs has its program's own end, whatever
-   befell launchers and network, though a server that is sent the run of another one, and has not its disk, may find the
+   befell launchers and network, though a server that has not the disk of the one that began the run may find the
    Job deleted by that one and not know why; only a run whose container never starts may be started anew by the server.
 5. The reader gets the log of its Job in order, each byte once: all of it where the launcher says so, and it must say
    so where nothing stood in the way. A reader that does not know how much it has gets each byte at least once, without

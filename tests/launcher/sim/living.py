@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.launcher.sim.world import World
 
 _SWEEPS = 300.0
+_PODLESS = frozenset({"evicted", "preempted", "node-lost"})
+"""Ends after which the pod may be gone before its Job."""
 
 
 async def supervise(world: World, host: Host) -> None:
@@ -78,8 +80,10 @@ async def overlap(world: World, host: Host) -> None:
     for wish in host.wishes:
         if wish.settled:
             continue
-        if not host.script.shared and (wish.order.cancel is not None or wish.order.timeout):
-            world.watcher.forgotten.add(wish.order.run)  # the first one may be deleting it, and nobody knows
+        order = wish.order
+        if not host.script.shared and (order.cancel is not None or order.timeout or order.program.end in _PODLESS):
+            # The first one may be deleting it, or have seen the end of a pod that is gone now, and nobody else knows.
+            world.watcher.forgotten.add(order.run)
         # Who does not know what it has takes it from both.
         known = wish.logs.setdefault(host.name, bytearray())
         wish.logs[twin.name] = known if wish.order.blind else bytearray(known)
