@@ -168,6 +168,8 @@ class Watcher:
         if taken and again.get("errorCode") == "k8s_job_deleted_externally":
             return
         for key in _SAME:
+            if run in self.forgotten and key != "errorCode" and again.get(key) is None:
+                continue
             if first.get(key) != again.get(key):
                 self.wrong(f"{run}: {key} was {first.get(key)!r} and is now {again.get(key)!r}")
 
