@@ -34,6 +34,7 @@ bench: $(VENV)/.dev ## a table of figures and ratios
 	@$(BIN)/python bench/linters.py $(ARGS)
 	@$(BIN)/python bench/planted.py
 	@$(BIN)/python -m bench.launcher $(ARGS)
+	@$(BIN)/python -m bench.wake
 faults: $(VENV)/.dev ## every figure of reliability, replayable by seed; COUNT histories
 	@$(BIN)/python -m tests.faults.figures --histories $(COUNT) $(ARGS)
 lint: $(VENV)/.dev ## format, lint, types, layers
@@ -45,6 +46,7 @@ schema: $(VENV)/.run ## the JSON Schemas that editors read
 docs: $(VENV)/.run ## docs/policies.md and docs/agent-config.md, from what they are about
 	@$(BIN)/paperclip-gitops explain --all --format markdown > docs/policies.md
 	@$(BIN)/paperclip-launcher schema --as markdown > docs/agent-config.md
+	@$(BIN)/paperclip-launcher adapter --write adapter
 lock: ## new versions of every package, by hash
 	@sh scripts/lock.sh
 
