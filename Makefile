@@ -43,7 +43,7 @@ tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
 	@$(BIN)/paperclip-gitops tools install
 schema: $(VENV)/.run ## the JSON Schemas that editors read
 	@$(BIN)/paperclip-gitops schema --write
-docs: $(VENV)/.run ## docs/policies.md and docs/agent-config.md, from what they are about
+docs: $(VENV)/.run ## docs/policies.md, docs/agent-config.md and described.json of the adapter, from what they are about
 	@$(BIN)/paperclip-gitops explain --all --format markdown > docs/policies.md
 	@$(BIN)/paperclip-launcher schema --as markdown > docs/agent-config.md
 	@$(BIN)/paperclip-launcher adapter --write adapter
