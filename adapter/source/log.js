@@ -10,6 +10,7 @@ export class Log {
   #acknowledge;
   #waiting = [];
   #moving = null;
+  #events = Promise.resolve(); // beside the log: no line waits until the server has stored an event
   #told;
   #saidAt = Date.now();
   /** Bytes of the agent's output that the server has stored. */
@@ -38,12 +39,17 @@ export class Log {
   }
 
   event(level, kind, message) {
-    this.#add({ event: { eventType: `launcher.${kind}`, stream: "system", level, message } });
+    const event = { eventType: `launcher.${kind}`, stream: "system", level, message };
+    this.#events = this.#events.then(() => this.#emit(event));
   }
 
   /** Until all that came has been stored. */
   async idle() {
-    while (this.#moving !== null) await this.#moving;
+    for (let events; this.#moving !== null || events !== this.#events; ) {
+      events = this.#events;
+      await this.#moving;
+      await events;
+    }
   }
 
   #note(kind, text) {
@@ -53,7 +59,7 @@ export class Log {
   }
 
   #add(entry) {
-    if (entry.stream) this.#saidAt = Date.now();
+    this.#saidAt = Date.now();
     this.#waiting.push(entry);
     this.#moving ??= this.#move().finally(() => (this.#moving = null));
   }
@@ -61,12 +67,8 @@ export class Log {
   async #move() {
     while (this.#waiting.length > 0) {
       const entries = this.#together();
-      const [first] = entries;
-      if (first.event) {
-        await this.#emit(first.event);
-        continue;
-      }
-      for (const chunk of pieces(entries.map((one) => one.text).join(""))) await this.#store(first.stream, chunk);
+      const text = entries.map((one) => one.text).join("");
+      for (const chunk of pieces(text)) await this.#store(entries[0].stream, chunk);
       const { offset } = entries.at(-1);
       if (offset !== undefined) {
         this.stored = offset;
@@ -78,8 +80,8 @@ export class Log {
   /** What waits and fits into one call. */
   #together() {
     const [first] = this.#waiting;
-    let [count, size] = [1, first.text?.length ?? 0];
-    while (count < this.#waiting.length && !first.event) {
+    let [count, size] = [1, first.text.length];
+    while (count < this.#waiting.length) {
       const next = this.#waiting[count];
       if (next.stream !== first.stream || size + next.text.length > MOST) break;
       size += next.text.length;

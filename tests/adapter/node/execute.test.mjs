@@ -23,7 +23,8 @@ test("a run is announced, dispatched, logged and given back, in this order", asy
   });
   const server = new Server();
   assert.deepEqual(await ran(server, link), RESULT);
-  assert.deepEqual(server.kinds, ["ready", "meta", "dispatch", "event", "log"]);
+  assert.deepEqual(server.kinds.slice(0, 3), ["ready", "meta", "dispatch"]);
+  assert.deepEqual(server.kinds.slice(3).sort(), ["event", "log"]);
   assert.equal(server.log(), "one\nä");
   const [, meta] = server.told.find(([kind]) => kind === "meta");
   assert.equal(meta.adapterType, "claude_k8s");
@@ -290,4 +291,26 @@ test("a server without the newer functions is served too", async () => {
   const { ctx } = new Server();
   for (const name of ["onCancellationReady", "onMeta", "onEvent", "onDispatch", "signal"]) delete ctx[name];
   assert.deepEqual(await execute(ctx, "claude_k8s", link), RESULT);
+});
+
+test("a line does not wait until the server has stored an event, and the end waits for both", async () => {
+  const link = await start({
+    "run.execute": (params, call) => {
+      call.note("warning", "the skill is missing");
+      call.log(2, "a\n");
+      return answer(params.context.runId);
+    },
+  });
+  const server = new Server();
+  let store;
+  const stored = new Promise((resolve) => (store = resolve));
+  server.ctx.onEvent = () => stored;
+  let over = false;
+  const running = execute(server.ctx, "claude_k8s", link).then(() => (over = true));
+  await launcher.until("run.ack");
+  assert.equal(server.log(), "a\n");
+  await moment(20);
+  assert.equal(over, false);
+  store();
+  await running;
 });
