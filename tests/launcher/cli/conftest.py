@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 import threading
 import time
@@ -83,14 +85,18 @@ class World:
         return sorted(one["metadata"]["name"] for one in self.ask(lambda cluster: cluster.objects(resource)))
 
     def when(self, true, act):
-        """Calls `act` from a thread once `true()` holds."""
+        """Calls `act` from a thread once `true()` holds. The program is told to end where that fails, and shows it."""
 
         def wait():
-            for _ in range(2000):
-                if true():
-                    act()
-                    return
-                time.sleep(0.002)
+            end = time.monotonic() + 60
+            try:
+                while not true():
+                    assert time.monotonic() < end, f"waited 60 s for {true}"
+                    time.sleep(0.002)
+                act()
+            except BaseException:
+                os.kill(os.getpid(), signal.SIGTERM)
+                raise
 
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()

@@ -6,17 +6,29 @@ import json
 import os
 import signal
 import socket
+import time
 
 
 def ask(path, *calls):
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(5)
-        client.connect(str(path))
+        client.settimeout(30)
+        _connect(client, path)
         for number, (method, params) in enumerate(calls):
             call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             client.sendall(json.dumps(call).encode() + b"\n")
         with client.makefile() as lines:
             return [json.loads(next(lines)) for _ in calls]
+
+
+def _connect(client, path):
+    """The path is there a moment before anybody listens at it."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return client.connect(str(path))
+        except ConnectionRefusedError:
+            assert time.monotonic() < end, "nobody listens"
+            time.sleep(0.002)
 
 
 def test_serve_answers_on_its_socket_under_the_name_of_its_folder(world, launcher, place):
