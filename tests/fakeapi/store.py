@@ -7,6 +7,7 @@ is serialised once, however many watches and lists show it.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -112,7 +113,7 @@ def watch_line(kind: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
 
-class Source:
+class Source(ABC):
     """A body that grows. `wake` is called when there is more, or the end has come; set by who reads.
 
     `broken`: the connection is gone, and what is left is lost.
@@ -125,10 +126,11 @@ class Source:
         self.ended = False
         self.broken = False
 
+    @abstractmethod
     def take(self) -> bytes:
         """What came since the last call; b"" for nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def detach(self) -> None:
         """Nobody reads any more."""
 
