@@ -25,7 +25,7 @@ from paperclip_launcher.errors import Unreachable
 _log = logging.getLogger(__name__)
 
 # The server ends a watch after so many seconds, and another replica may take the next one.
-_SHORTEST, _LONGEST = 240, 600
+_SHORTEST, _LONGEST = 600, 1200
 # The server sends a bookmark a minute. Without one or an event for so long, the connection is taken for dead.
 _IDLE = 150.0
 # An object has at most 1.5 MiB; a line that is much longer is no event.

@@ -35,8 +35,8 @@ class FollowSettings:
     """Times in seconds, sizes in bytes."""
 
     quiet: float = 45.0
-    """After so much silence a second read looks whether the connection still tells all. Doubled with every look, and
-    halved with every piece that comes."""
+    """After so much silence a second read looks whether the connection still tells all, and after four times as much
+    again. An agent that was silent for longer of late is left alone for half as long again."""
     quiet_longest: float = 900.0
     reopen: float = 3600.0
     """No connection is older: a kubelet ends its streams after 4 hours."""
@@ -84,6 +84,7 @@ _SAY_AGAIN = 60.0
 _LONGEST_CAUSE = 256
 _BEGINNING = LogPosition()
 _DOUBLINGS = 10
+_USUAL = 1.5
 
 
 class LogFollower:
@@ -112,6 +113,7 @@ class LogFollower:
         self._lines = 0
         self._opened = 0
         self._failures = 0
+        self._quiet = settings.quiet
         self._said: dict[str, float] = {}
         self._ended = asyncio.Event()
         self._deadline = 0.0
@@ -169,8 +171,9 @@ class LogFollower:
     async def _read_on(self, stream: Stream, until: float) -> str:
         loop, settings = asyncio.get_running_loop(), self._settings
         reading, splitter = Reading(self._window), LineSplitter(settings.line)
-        quiet = settings.quiet
-        look_at = loop.time() + quiet
+        quiet = self._quiet
+        heard = loop.time()
+        look_at = heard + quiet
         while True:
             try:
                 chunk = await self._timed(stream.read(), min(look_at, until) - loop.time(), settings.drain_quiet)
@@ -179,16 +182,18 @@ class LogFollower:
                     return ""
                 if await self._look():
                     return "the log had stopped, though the agent went on writing"
-                quiet = min(2 * quiet, settings.quiet_longest)
+                quiet = min(4 * quiet, settings.quiet_longest)
                 look_at = loop.time() + quiet
                 continue
             if not chunk:
                 reading.end(splitter.rest())
                 return "the log came to an end"
             await self._hand_over(reading, splitter.feed(chunk))
-            # Not at once: a log that has a line now and then would be looked at several times for each.
-            quiet = max(settings.quiet, quiet / 2)
-            look_at = loop.time() + quiet
+            silence, heard = loop.time() - heard, loop.time()
+            # It falls by half, not at once: several lines may come together.
+            usual = min(max(self._quiet / 2, _USUAL * silence), settings.quiet_longest)
+            quiet = self._quiet = max(settings.quiet, usual)
+            look_at = heard + quiet
 
     async def _look(self) -> bool:
         """Whether the log has lines that the silent stream did not bring. They are delivered now."""

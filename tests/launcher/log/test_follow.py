@@ -161,6 +161,46 @@ def test_a_silent_agent_costs_few_reads_and_the_same_stream_is_read_on():
     assert virtual(main()).reconnects == 0
 
 
+def test_an_agent_that_writes_now_and_then_is_not_looked_at_in_between():
+    log, reader = FakeLog(), Reader()
+
+    async def main():
+        one = follower(log, reader)
+        task = asyncio.create_task(one.run())
+        looks = []
+        for minute in range(0, 50, 10):
+            log.write(START + minute * 60 * BILLION, b"x")
+            await asyncio.sleep(600)
+            looks.append([follow for _, follow in log.asked].count(False))
+        assert looks == [2, 2, 2, 2, 2]
+        log.end()
+        one.finish()
+        return await task
+
+    assert virtual(main()).complete
+    assert bytes(reader.data) == log.text
+
+
+def test_an_agent_that_writes_faster_again_is_watched_closely_again():
+    log, reader = filled(1), Reader()
+
+    async def main():
+        one = follower(log, reader)
+        task = asyncio.create_task(one.run())
+        await asyncio.sleep(600)
+        for second in range(601, 640):
+            log.write(START + second * BILLION, b"x")
+            await asyncio.sleep(1)
+        before = len(log.asked)
+        await asyncio.sleep(50)
+        assert len(log.asked) == before + 1
+        log.end()
+        one.finish()
+        return await task
+
+    assert virtual(main()).complete
+
+
 def test_no_connection_grows_older_than_an_hour():
     log, reader = FakeLog(), Reader()
 

@@ -22,6 +22,7 @@ async def clear_up(world: World) -> None:
     """Time for the garbage collector; then a sweep, if something is there that only a sweep clears away."""
     await asyncio.sleep(30.0)
     if not world.cluster.objects("jobs") and len(world.cluster.objects("leases")) == 0:
+        await asyncio.sleep(30.0)  # the last Job may have gone a moment ago
         return
     await asyncio.sleep(90_000.0 if _dead_leases(world) else 1000.0)
     for host in world.hosts:

@@ -1,10 +1,12 @@
 """What must hold in every history: looked at while it happens, and at its end.
 
-1. Of a run, and of a Job, at most one container is ever started.
-2. Of an agent, at most one container runs at a time, those of runs with the policy `allow` aside.
+1. Of a run, and of a Job, at most one container is ever started; but for a run that nobody can know of any more: its
+   Job is gone with its result unread, and its record is on a lost disk, or on that of another process of the same name.
+2. Of an agent, at most one container runs at a time, those of runs with the policy `allow` aside; and those whose Job
+   was deleted by hand, while the watch of another launcher is behind.
 3. A run has one result: what is handed over again is the same. Two exceptions: a server whose run was taken from it by
    another one may find its Job deleted as it asks for it again, and can say no more than that; and one that has not the
-   disk of the server that saw the end of a pod which is gone now tells that end with less of it.
+   disk of the server that saw the end of a pod which is gone now tells that end with less of it, or ends the run anew.
 4. A result tells the truth: a success needs a container; a run that nobody disturbs has its program's own end, whatever
    befell launchers and network, though a server that has not the disk of the one that began the run may find the
    Job deleted by that one and not know why; only a run whose container never starts may be started anew by the server.
@@ -49,11 +51,13 @@ class Watcher:
         longest_freeze: float,
         *,
         prompt: bool = False,
+        watched: bool = True,
     ) -> None:
-        """`prompt`: each request takes its effect at once."""
+        """`prompt`: each request takes its effect at once. `watched`: each change is seen by all at once."""
         self._cluster = cluster
         self._stoppable = stoppable
         self._policy_of = policy_of
+        self._watched = watched
         self._lease_seconds = lease_seconds
         self._late = (_PROMPT if prompt else _LATE) + longest_freeze
         self.problems: list[str] = []
@@ -71,7 +75,7 @@ class Watcher:
         """Names of Jobs whose result was acknowledged."""
         self.untold: set[str] = set()
         """Those whose acknowledgement went with its disk."""
-        self._by_agent: dict[str, list[str]] = defaultdict(list)
+        self._by_agent: dict[str, list[tuple[str, str]]] = defaultdict(list)
         cluster.store.listeners.append(self.heard)
 
     def wrong(self, text: str) -> None:
@@ -86,11 +90,12 @@ class Watcher:
         if len(self.started[run]) > 1 and run not in self.forgotten:
             self.wrong(f"{run}: a second container starts")
         if self._policy_of(run) != "allow":
-            for other in self._by_agent[agent]:
+            for other, its_run in self._by_agent[agent]:
                 one = self._cluster.kubelet.container(other)
-                if one is not None and one.state in ("running", "lost"):
+                by_hand = its_run in self.disturbed and not self._watched
+                if one is not None and one.state in ("running", "lost") and not by_hand:
                     self.wrong(f"{run} starts while another run of {agent} runs in the pod of {one.job}")
-            self._by_agent[agent].append(uid)
+            self._by_agent[agent].append((uid, run))
 
     # 7 and 8.
 
@@ -167,11 +172,24 @@ class Watcher:
         """`taken`: the run was taken from the server that says it `again`."""
         if taken and again.get("errorCode") == "k8s_job_deleted_externally":
             return
+        if run in self.forgotten and self._excused(run, str(again.get("errorCode") or "")):
+            return
         for key in _SAME:
             if run in self.forgotten and key != "errorCode" and again.get(key) is None:
                 continue
             if first.get(key) != again.get(key):
                 self.wrong(f"{run}: {key} was {first.get(key)!r} and is now {again.get(key)!r}")
+
+    def _excused(self, run: str, code: str) -> bool:
+        """Of what a server without the disk says: it is of another container, the log went with its pod, or the run,
+        which had ended, was told to end once more.
+        """
+        another = len(self.started[run]) > 1
+        return (
+            another
+            or (run in self.disturbed and code == "agent_no_result")
+            or (code in ("cancelled", "timeout") and self._stoppable(run))
+        )
 
     # 9.
 

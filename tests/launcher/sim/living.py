@@ -20,6 +20,7 @@ from tests.fakeapi.loop import Process
 from tests.launcher.sim import asking, inheriting
 from tests.launcher.sim.host import LEASE_SECONDS, Clock, Disk, Host
 from tests.launcher.sim.script import Death, Freeze
+from tests.launcher.sim.wish import Wish
 
 if TYPE_CHECKING:
     from tests.launcher.sim.world import World
@@ -81,8 +82,7 @@ async def overlap(world: World, host: Host) -> None:
         if wish.settled:
             continue
         order = wish.order
-        if not host.script.shared and (order.cancel is not None or order.timeout or order.program.end in _PODLESS):
-            # The first one may be deleting it, or have seen the end of a pod that is gone now, and nobody else knows.
+        if not host.script.shared and _may_be_unknown(world, wish):
             world.watcher.forgotten.add(order.run)
         # Who does not know what it has takes it from both.
         known = wish.logs.setdefault(host.name, bytearray())
@@ -90,6 +90,15 @@ async def overlap(world: World, host: Host) -> None:
         wish.holder = twin.name
         twin.wishes.append(wish)
     await supervise(world, twin)
+
+
+def _may_be_unknown(world: World, wish: Wish) -> bool:
+    """Whether a process without the disk of the first may know nothing of the run. The first one may be deleting its
+    Job, or have seen the end of a pod that is gone now, or both may be asked for it before there is a Job.
+    """
+    order = wish.order
+    ends_unseen = order.cancel is not None or order.timeout > 0 or order.program.end in _PODLESS
+    return ends_unseen or world.cluster.get("jobs", wish.own_job) is None
 
 
 def _look_at(world: World, task: asyncio.Task[None]) -> None:

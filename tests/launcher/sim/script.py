@@ -142,6 +142,13 @@ class Script:
         frozen = any(server.freezes for server in self.servers)
         return self.faults == quick and not self.troubles and not frozen
 
+    @property
+    def watched(self) -> bool:
+        """Whether each launcher sees each change at once."""
+        blind = {"api-restart", "compact", "cut-off", "cut-off-silently"}
+        frozen = any(server.freezes for server in self.servers)
+        return self.faults is FINE and not frozen and not any(one.kind in blind for one in self.troubles)
+
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}: shuffle={self.shuffle} takeover={self.takeover!r}"

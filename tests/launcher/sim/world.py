@@ -58,7 +58,13 @@ class World:
         self.wishes = {order.run: Wish(order) for order in script.orders}
         longest = max((one.seconds for server in script.servers for one in server.freezes), default=0.0)
         self.watcher = Watcher(
-            self.cluster, self._policy, self._stoppable, LEASE_SECONDS, longest, prompt=script.prompt
+            self.cluster,
+            self._policy,
+            self._stoppable,
+            LEASE_SECONDS,
+            longest,
+            prompt=script.prompt,
+            watched=script.watched,
         )
         if any(order.program.end == "node-lost" for order in script.orders):
             self.cluster.knobs.node_eviction = self.random.choice((45.0, 300.0))
@@ -107,7 +113,8 @@ class World:
     def _starts(self, pod: Mapping[str, Any]) -> None:
         self.watcher.container_starts(pod)
         run = marks.annotation(dict(pod), marks.RUN_ID)
-        if run in self.wishes and self.wishes[run].order.skills is not NO_SKILLS:
+        whole = run not in self.watcher.disturbed  # else its Secrets may be on their way out
+        if run in self.wishes and self.wishes[run].order.skills is not NO_SKILLS and whole:
             wrong = bundles.problem(self.wishes[run].order.skills, pod, partial(self.cluster.get, "secrets"))
             if wrong:
                 self.watcher.wrong(f"{run}: {wrong}")
