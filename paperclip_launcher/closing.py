@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _POLL = 5.0
 _REPORTED = 3600.0
-_LAG = 0.5  # seconds between two looks for a state that the kubelet has not reported yet
-_LOOKS = 4
+_LOOK = 0.5  # seconds between two looks for a state that the kubelet has not reported yet
+_LAG = 2.0  # seconds after which the API server itself is asked for it
 
 
 async def stop(run: Run) -> Event:
@@ -171,7 +171,7 @@ async def finish(run: Run) -> Event:
     """The outcome, on disk before anybody is told."""
     if run.gone:
         _remember_why(run)
-    end = await _ending(run) if run.has_job else Ending(gone=bool(run.record.job_uid))
+    end = await _ending(run) if run.has_job else Ending(gone=run.gone or bool(run.record.job_uid))
     if run.may_have_started():
         end = replace(end, started=True)
     run.release_agent()
@@ -191,19 +191,25 @@ def _remember_why(run: Run) -> None:
 
 
 async def _ending(run: Run) -> Ending:
-    """What the cluster says of the end; the kubelet's last word may come some moments after the Job's."""
+    """What the cluster says of the end. The kubelet's last word may come some moments after the Job's, and its watch
+    may lag far behind; while nobody answers there is nothing else to do either.
+    """
     if run.gone:
         return replace(podstate.ending(run.job, run.look_at_pod()), gone=True)
-    for _ in range(_LOOKS):
-        end = podstate.ending(run.job, run.look_at_pod())
-        if podstate.terminated(run.pod) or run.problem or run.record.cancelled or run.pod is None:
-            return end
-        await run.wait(_LAG)
-    try:
-        pod = await live_pod(run) or run.pod  # its watch may lag far behind
-    except LauncherError:
-        pod = run.pod
-    return podstate.ending(run.job, pod)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    while True:
+        pod = run.look_at_pod()
+        if pod is None or podstate.terminated(pod) or run.problem or run.record.cancelled:
+            return podstate.ending(run.job, pod)
+        passed = loop.time() - begun
+        if passed >= _LAG:
+            try:
+                return podstate.ending(run.job, await live_pod(run) or pod)
+            except LauncherError as error:
+                if passed >= run.patience or not isinstance(error, Unreachable | ServerFault | TooManyRequests):
+                    return podstate.ending(run.job, pod)
+        await run.wait(_LOOK)
 
 
 def _outcome(run: Run, end: Ending, *, unknown: bool) -> RunResult:

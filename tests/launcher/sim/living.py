@@ -97,7 +97,8 @@ def _may_be_unknown(world: World, wish: Wish) -> bool:
     Job, or have seen the end of a pod that is gone now, or both may be asked for it before there is a Job.
     """
     order = wish.order
-    ends_unseen = order.cancel is not None or order.timeout > 0 or order.program.end in _PODLESS
+    stopped = order.cancel is not None or order.timeout > 0 or order.program.start != "run"
+    ends_unseen = stopped or order.program.end in _PODLESS
     return ends_unseen or world.cluster.get("jobs", wish.own_job) is None
 
 
