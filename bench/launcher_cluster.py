@@ -1,6 +1,8 @@
 """The launcher on a real API server with a real kubelet: what it costs the server by its audit log, and how fast it is.
 
-usage: python -m bench.launcher_cluster [--quick] [--overhead]        the launch alone. Needs root, as the tests on a real node do
+usage: python -m bench.launcher_cluster [--quick] [--overhead]        needs root, as the tests on a real node do
+
+With --overhead the launch alone is measured.
 """
 
 from __future__ import annotations

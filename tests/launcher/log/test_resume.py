@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,6 +93,52 @@ def test_a_log_that_writes_very_much_is_remembered_for_a_shorter_while():
     stored = window(LogPosition.from_json(one.position().to_json()))
     assert Reading(stored).take(b"".join([*log, stamp(START + len(log) * step) + b"new\n"])) == b"new\n"
     assert not stored.gap
+
+
+def test_what_is_read_again_is_known_in_large_pieces_as_line_by_line():
+    log = [stamp(START + number * BILLION // 3) + b"n%d\n" % number for number in range(1000)]
+    one = window()
+    Reading(one).take(b"".join(log[:900]))
+    for begin, piece in itertools.product((0, 890, 900), (1, 7, 500, 1000)):
+        again = window(one.position())
+        reading = Reading(again)
+        texts = [reading.take(b"".join(log[at : at + piece])) for at in range(begin, len(log), piece)]
+        assert b"".join(texts) == b"".join(b"n%d\n" % number for number in range(900, 1000))
+        assert (reading.fresh, again.gap) == (100, begin == 900)
+
+
+def test_lines_before_the_floor_that_are_still_there_prove_that_none_is_missing():
+    since, floor = stamp(START, digits=0).decode().strip(), START + BILLION
+    for read_again, gap in ((lines((0, b"a"), (1, b"b")), False), (b"", True)):
+        one = window(LogPosition(4, since, (17,), floor))
+        reading = Reading(one)
+        assert not read_again or reading.take(read_again) == b""
+        assert reading.take(lines((2 * BILLION, b"c"))) == b"c\n"
+        assert one.gap == gap
+
+
+@given(
+    st.lists(st.tuples(st.integers(-BILLION, 5 * BILLION), st.sampled_from([9, 9, 9, 0])), min_size=1, max_size=30),
+    st.integers(0, 30),
+    st.integers(1, 10),
+)
+def test_the_fast_way_delivers_and_remembers_what_the_slow_way_does(steps, had, piece):
+    at, log = START, []
+    for number, (step, digits) in enumerate(steps):
+        at += step
+        log.append(stamp(at, digits=digits) + b"n%d\n" % (number % 3))
+
+    def read():
+        notes = []
+        one = window(notes=notes)
+        Reading(one).take(b"".join(log[: had or 1]))
+        reading = Reading(one)
+        texts = [reading.take(b"".join(log[begin : begin + piece])) for begin in range(0, len(log), piece)]
+        return texts, one.position(), one.gap, reading.fresh, notes
+
+    with mock.patch("paperclip_launcher.log.resume.strip_alike", return_value=None):
+        slow = read()
+    assert read() == slow
 
 
 def test_what_the_kubelet_says_of_itself_is_no_line():

@@ -11,6 +11,8 @@ import shlex
 import urllib.parse
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paperclip_launcher.masking import Mask
 
@@ -88,6 +90,12 @@ def test_a_value_that_was_cut_at_the_end_is_no_less_secret():
     assert mask.text("message 01234") == "message 01234"
 
 
+def test_a_value_that_was_cut_in_the_middle_of_a_text_is_no_less_secret():
+    mask = Mask(["0123456789abcdef"])
+    assert mask.text("x 0123456789… [7 bytes cut] y") == "x ***… [7 bytes cut] y"
+    assert mask.text("x 0123456789… [7 bytes] y") == "x 0123456789… [7 bytes] y"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -111,6 +119,67 @@ def test_a_value_that_was_cut_at_the_end_is_no_less_secret():
 )
 def test_well_known_tokens_go_without_being_known(text, expected):
     assert Mask().text(text) == expected
+
+
+BEGINNINGS = {
+    rb"earer": rb"earer(?:\s|%20|\+)+((?=[A-Za-z._~+/=-]*[0-9])[A-Za-z0-9._~+/=-]{12,})",
+    **{
+        one: rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(" + one + rb"[A-Za-z0-9_-]{12,})" for one in (b"sk-ant-", b"sk-proj-")
+    },
+    **{
+        one: rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(" + one + rb"[A-Za-z0-9]{16,})" for one in (b"ghp_", b"gho_", b"ghs_")
+    },
+    rb"github_pat_": rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(github_pat_[A-Za-z0-9_]{16,})",
+    rb"glpat-": rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(glpat-[A-Za-z0-9_-]{16,})",
+    rb"://": rb"://[^\s/:@\"'<>\\]*:([^\s/@\"'<>\\]{3,})@",
+}
+PIECES = [
+    *BEGINNINGS,
+    b"gh",
+    b"ghx_",
+    b"sk-",
+    b"github",
+    b"Bearer ",
+    b"user:pass@",
+    b"a1B2c3D4e5F6",
+    b"a1B2c3D4e5F6g7H8",
+]
+PIECES += [
+    b" ",
+    b"\n",
+    b"\\n",
+    b"x",
+    b"7",
+    b"_",
+    b"-",
+    b"%20",
+    b"=",
+    b"\xa6",
+    b"zeroes",
+    b"zero",
+    b"s",
+    b"zk-_Jy/k",
+    b"k-_",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join))
+def test_what_is_found_is_what_a_search_for_each_thing_alone_finds(data):
+    values = [b"zeroes", b"zk-_Jy/k-", b"xzeroes7"]  # one that has no rare byte, too
+    secret = bytearray(len(data))
+    for value in values:
+        for at in range(len(data)):
+            if data.startswith(value, at):
+                secret[at : at + len(value)] = b"\1" * len(value)
+    for begin, pattern in BEGINNINGS.items():
+        at = data.find(begin)
+        while at >= 0:
+            found = re.compile(pattern).match(data, at)
+            if found:
+                secret[found.start(1) : found.end(1)] = b"\1" * len(found[1])
+            at = data.find(begin, found.end(1) if found else at + 1)
+    left = bytes(one for one, hidden in zip(data, secret, strict=True) if not hidden)
+    assert Mask(values).data(data).replace(b"***", b"") == left
 
 
 def test_a_stream_is_masked_wherever_it_is_cut():
