@@ -207,7 +207,7 @@ class Watcher:
             elif (
                 name not in allowed_jobs | self.untold
                 and not marks.annotation(job, marks.HARVESTED)
-                and not _is_late(job)
+                and not self._is_late(job)
             ):
                 self.wrong(f"Job {name} ({over or 'not over'}) is left, though its result was read")
             elif not has_end:
@@ -218,10 +218,13 @@ class Watcher:
                 if _owner_uid(one) not in kept and marks.name(one) not in cluster.knobs.present_secrets:
                     self.wrong(f"{resource} {marks.name(one)} is left")
 
-
-def _is_late(job: Mapping[str, Any]) -> bool:
-    """Made by a request that arrived when its run was over: without Secrets it never starts, and its time ends it."""
-    return podstate.terminal(dict(job)).startswith("Failed(DeadlineExceeded)")
+    def _is_late(self, job: Mapping[str, Any]) -> bool:
+        """Made by a request that arrived when its run was over: without Secrets it never starts, and its time ends it,
+        unless its pod is deleted by hand before.
+        """
+        over, run = podstate.terminal(dict(job)), marks.annotation(dict(job), marks.RUN_ID)
+        by_hand = run in self.disturbed and not self.started.get(run) and over.startswith("Failed")
+        return by_hand or over.startswith("Failed(DeadlineExceeded)")
 
 
 def _owner_uid(tree: Mapping[str, Any]) -> str:
