@@ -15,7 +15,7 @@
    a gap, and what comes again is the same.
 6. A cancelled run is told as cancelled.
 7. Nobody changes or deletes what a living launcher owns, but to ask for a cancel. A takeover that was begun while its
-   owner counted as dead may arrive late.
+   owner counted as dead may arrive late; so may the deletion of a Secret by an owner that was stopping the run.
 8. A Job that ended well is deleted only after somebody has read its result.
 9. In the end nothing is left: no Secret, no lock, no Lease of a launcher, no Job without a time to live. Until that is
    over a Job may be left whose acknowledgement was lost with the disk that held it.
@@ -65,6 +65,8 @@ class Watcher:
         """Run of the Job to uids of pods."""
         self.owners: dict[str, str] = {}
         """uid of a Job to the launcher that owned it last."""
+        self._taken: dict[str, tuple[str, float]] = {}
+        """uid of a Job to the launcher that it was taken from last, and when."""
         self.disturbed: set[str] = set()
         """Runs whose Job or pod was deleted by hand."""
         self._renewed: dict[str, float] = {}
@@ -114,7 +116,11 @@ class Watcher:
         if change.kind != "ADDED" and not _only_cancel(change):
             self._touched(change, uid)
         if change.kind != "DELETED":
-            self.owners[uid] = marks.annotation(job, marks.OWNER)
+            owner = marks.annotation(job, marks.OWNER)
+            before = self.owners.get(uid, owner)
+            if before != owner:
+                self._taken[uid] = (before, change.time)
+            self.owners[uid] = owner
 
     def _lease(self, name: str, change: Change) -> None:
         now = change.time
@@ -152,6 +158,9 @@ class Watcher:
         kind, _, target = change.item.key
         if kind != "jobs" and self._going(job_uid):
             return  # its end was begun before
+        former, taken = self._taken.get(job_uid, ("", 0.0))
+        if kind == "secrets" and identity == former and now - taken < self._late:
+            return  # it was on its way
         self.wrong(f"{identity} changes {kind} {target}, which {owner} owns, who lives ({change.kind})")
 
     def _going(self, job_uid: str) -> bool:
