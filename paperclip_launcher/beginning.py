@@ -65,7 +65,10 @@ async def admit(run: Run) -> Event:
         if mine is not None and mine != run.record.job_name:
             code, detail = "k8s_concurrent_run_blocked", f"Job {mine} of the same agent is run by this launcher"
         elif verdict.go and wanted.policy != "allow" and (stray := services.view.stray_pod(run.agent_id)):
-            code, detail = "k8s_concurrent_run_blocked", f"pod {stray} of the same agent is there without its Job"
+            if not told and await _is_behind(run, stray):
+                return Event.CLEAR
+            code = "k8s_concurrent_run_blocked"
+            detail = f"pod {marks.name(stray)} of the same agent is there without its Job"
             patience = max(patience, _STRAY)
         elif verdict.go:
             run.claim_agent()
@@ -73,6 +76,7 @@ async def admit(run: Run) -> Event:
         elif verdict.adopt is not None:
             run.target = verdict.adopt
             run.claim_agent()
+            services.adopted[marks.name(verdict.adopt)] = run.own_key
             return Event.ORPHAN
         else:
             code, detail = verdict.code, verdict.detail
@@ -87,6 +91,16 @@ async def admit(run: Run) -> Event:
             await run.note("progress", f"waiting: {detail}")
         await run.wait(_POLL)
     return Event.CANCEL
+
+
+async def _is_behind(run: Run, pod: Manifest) -> bool:
+    """Whether the watch of Jobs has not shown the run's own one yet, though that of pods shows its pod."""
+    if (pod["metadata"].get("labels") or {}).get(marks.JOB_NAME) != run.record.job_name:
+        return False
+    try:
+        return await _find(run) is not None
+    except LauncherError:
+        return False
 
 
 def _neighbours(run: Run) -> list[Manifest]:
@@ -107,7 +121,7 @@ async def adopt(run: Run) -> Event:
     try:
         taken = await take_over(run, job)
     except (NotFound, Conflict, Invalid) as error:
-        run.release_agent()
+        run.let_go_of(job)
         if run.plan is not None:
             await run.wait(_POLL)  # the watch will show who was faster, or that the owner lives
             return Event.LOST_RACE
@@ -118,7 +132,7 @@ async def adopt(run: Run) -> Event:
         run.problem = replace(_elsewhere(job), detail=f"Job {marks.name(job)} has just been taken over")
         return Event.OWNED_ELSEWHERE
     except (ApiError, Unreachable) as error:
-        run.release_agent()
+        run.let_go_of(job)
         run.problem = _unknown(f"whether Job {marks.name(job)} was taken over is not known: {error}")
         return Event.UNKNOWN
     run.took(taken)
@@ -139,6 +153,14 @@ async def _taken_over(run: Run) -> None:
 
 async def create(run: Run) -> Event:
     """The Job: made, or found where an earlier life of this launcher made it."""
+    if run.services.adopted.get(run.record.job_name, run.own_key) != run.own_key:
+        run.problem = Diagnosis(
+            "k8s_run_owned_elsewhere",
+            hard=True,
+            summary="Another run has taken over the Job",
+            detail=f"Job {run.record.job_name} is gone on with by this launcher for a later run",
+        )
+        return Event.OWNED_ELSEWHERE
     try:
         return await _create(run)
     except (ApiError, Unreachable) as error:

@@ -49,8 +49,8 @@ class View(Protocol):
 
     def jobs_of(self, agent_id: str) -> list[Manifest]: ...
 
-    def stray_pod(self, agent_id: str) -> str:
-        """The name of a pod that may still run the agent though its Job is gone, "" where there is none."""
+    def stray_pod(self, agent_id: str) -> Manifest | None:
+        """A pod that runs the agent, or may yet do so, though its Job is gone."""
         ...
 
     def lease(self, identity: str) -> Manifest | None:

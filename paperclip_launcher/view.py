@@ -84,14 +84,15 @@ class ClusterView:
         found = self.jobs.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id))
         return [job for job in found if marks.annotation(job, marks.AGENT_ID) == agent_id]
 
-    def stray_pod(self, agent_id: str) -> str:
+    def stray_pod(self, agent_id: str) -> Manifest | None:
         for pod in self.pods.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id)):
             job = self.jobs.store.get(str((pod["metadata"].get("labels") or {}).get(marks.JOB_NAME)))
             owned = job is not None and marks.controlled_by(pod, marks.uid(job))
             ours = marks.annotation(pod, marks.AGENT_ID) == agent_id
-            if ours and not owned and podstate.started(pod) and not podstate.terminated(pod):
-                return marks.name(pod)
-        return ""
+            may_run = podstate.started(pod) or not marks.deleting(pod)
+            if ours and not owned and may_run and not podstate.terminated(pod):
+                return pod
+        return None
 
     def job_of_run(self, run_id: str) -> Manifest | None:
         """The newest Job that does the run, its own or an adopted one."""

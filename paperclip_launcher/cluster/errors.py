@@ -10,7 +10,7 @@ ApiError                   any status of 300 and above
 ├── Gone                   410, and what means the same of a resourceVersion
 ├── Invalid                400 and 422: the object or the request; 422 also for a JSON Patch whose `test` fails
 ├── TooManyRequests        429
-└── ServerFault            500 and above
+└── ServerFault            500 and above, and 408: it may have had its effect
 AccessInvalid              no way to the API server is known: before any call
 """
 
@@ -105,6 +105,7 @@ _CLASSES: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
+    408: ServerFault,
     409: Conflict,
     410: Gone,
     422: Invalid,

@@ -39,6 +39,7 @@ async def want(world: World, host: Host, launcher: Launcher, wish: Wish, process
                 continue
             result = await run.result
         except Detached:
+            wish.busy.pop(name, None)
             host.bell.set()
             return
         except LauncherError as error:

@@ -129,7 +129,7 @@ class Watcher:
             self._renewed.pop(name, None)
             self._expired[name] = now
         elif name.startswith("paperclip-launcher-"):
-            if before is not None and now - before > self._lease_seconds:
+            if name in self._expired if before is None else now - before > self._lease_seconds:
                 self._expired[name] = now
             self._renewed[name] = now
 
@@ -172,7 +172,8 @@ class Watcher:
         """A launcher deletes a Job. One that ended well by itself may only go once somebody has its result."""
         name = change.item.key[2]
         well = podstate.terminal(change.item.obj).startswith("Complete")
-        if well and name not in self.told and not self._stoppable(marks.annotation(change.item.obj, marks.RUN_ID)):
+        runs = (marks.annotation(change.item.obj, key) for key in (marks.RUN_ID, marks.ADOPTED_BY))
+        if well and name not in self.told and not any(run and self._stoppable(run) for run in runs):
             self.wrong(f"Job {name} is deleted, and nobody has its result")
 
     # 3, 4 and 6.
@@ -190,15 +191,11 @@ class Watcher:
                 self.wrong(f"{run}: {key} was {first.get(key)!r} and is now {again.get(key)!r}")
 
     def _excused(self, run: str, code: str) -> bool:
-        """Of what a server without the disk says: it is of another container, the log went with its pod, or the run,
+        """Of what a server without the disk says: it is of another container, its pod was deleted by hand, or the run,
         which had ended, was told to end once more.
         """
         another = len(self.started[run]) > 1
-        return (
-            another
-            or (run in self.disturbed and code == "agent_no_result")
-            or (code in ("cancelled", "timeout") and self._stoppable(run))
-        )
+        return another or run in self.disturbed or (code in ("cancelled", "timeout") and self._stoppable(run))
 
     # 9.
 
@@ -228,11 +225,11 @@ class Watcher:
                     self.wrong(f"{resource} {marks.name(one)} is left")
 
     def _is_late(self, job: Mapping[str, Any]) -> bool:
-        """Made by a request that arrived when its run was over: without Secrets it never starts, and its time ends it,
-        unless its pod is deleted by hand before.
+        """Made by a request that arrived when its run was over: without Secrets it never starts, and its time ends it.
+        Or by a server that began the run anew after its Job was deleted by hand, while another one told that.
         """
-        over, run = podstate.terminal(dict(job)), marks.annotation(dict(job), marks.RUN_ID)
-        by_hand = run in self.disturbed and not self.started.get(run) and over.startswith("Failed")
+        over = podstate.terminal(dict(job))
+        by_hand = bool(over) and marks.annotation(job, marks.RUN_ID) in self.disturbed
         return by_hand or over.startswith("Failed(DeadlineExceeded)")
 
 

@@ -35,7 +35,8 @@ def _check_result(world: World, wish: Wish, result: Mapping[str, Any]) -> None:
     unread = not wish.complete and world.script.faults is not FINE  # the time for its rest may run out
     server = world.script.servers[origin.order.server]
     meant = _meant(origin.order)
-    stopped_by_another = wish.holder and not (server.twin_at is not None and server.shared)
+    knows = server.twin_at is not None and server.shared and origin.order.program.start == "run"
+    stopped_by_another = wish.holder and not knows
     if stopped_by_another or origin.order.run in world.watcher.forgotten:
         meant.add("k8s_job_deleted_externally")  # it does not know why the first server was stopping the run
     if origin.order.skills.changed < float("inf"):

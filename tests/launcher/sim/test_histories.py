@@ -29,7 +29,8 @@ _ENOUGH = 600
 """Histories in which a launcher that lacks one of its safeguards is found."""
 
 _ONCE_BAD = (
-    36347, 42403, 61683, 67249, 80279, 99843, 118970,
+    36347, 42403, 61683, 67249, 80279, 99843, 118970, 149013, 151006, 188778, 236729, 246262, 267131, 306971, 313420,
+    313841, 322644, 341722, 357816, 362067, 364935,
     500670, 503257, 503768, 514723, 546655, 552183, 554112, 562145, 564286, 603064, 609301, 655740,
 )  # fmt: skip
 """Beyond those: each has shown a fault of the launcher, or of what was asked of it."""

@@ -103,7 +103,8 @@ class World:
     def _stoppable(self, run: str) -> bool:
         """Whether its launcher may want to end it early."""
         order = self.wishes[run].order if run in self.wishes else None
-        return order is None or order.cancel is not None or order.timeout > 0
+        changes = order is not None and order.skills.changed < float("inf")  # what it waits for may not be had any more
+        return order is None or order.cancel is not None or order.timeout > 0 or changes
 
     def _program(self, job: Mapping[str, Any]) -> Program:
         wish = self.wishes.get(marks.annotation(dict(job), marks.RUN_ID))
