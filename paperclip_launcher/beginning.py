@@ -76,7 +76,6 @@ async def admit(run: Run) -> Event:
         elif verdict.adopt is not None:
             run.target = verdict.adopt
             run.claim_agent()
-            services.adopted[marks.name(verdict.adopt)] = run.own_key
             return Event.ORPHAN
         else:
             code, detail = verdict.code, verdict.detail
@@ -121,7 +120,7 @@ async def adopt(run: Run) -> Event:
     try:
         taken = await take_over(run, job)
     except (NotFound, Conflict, Invalid) as error:
-        run.let_go_of(job)
+        run.release_agent()
         if run.plan is not None:
             await run.wait(_POLL)  # the watch will show who was faster, or that the owner lives
             return Event.LOST_RACE
@@ -132,7 +131,7 @@ async def adopt(run: Run) -> Event:
         run.problem = replace(_elsewhere(job), detail=f"Job {marks.name(job)} has just been taken over")
         return Event.OWNED_ELSEWHERE
     except (ApiError, Unreachable) as error:
-        run.let_go_of(job)
+        run.release_agent()
         run.problem = _unknown(f"whether Job {marks.name(job)} was taken over is not known: {error}")
         return Event.UNKNOWN
     run.took(taken)
@@ -153,14 +152,6 @@ async def _taken_over(run: Run) -> None:
 
 async def create(run: Run) -> Event:
     """The Job: made, or found where an earlier life of this launcher made it."""
-    if run.services.adopted.get(run.record.job_name, run.own_key) != run.own_key:
-        run.problem = Diagnosis(
-            "k8s_run_owned_elsewhere",
-            hard=True,
-            summary="Another run has taken over the Job",
-            detail=f"Job {run.record.job_name} is gone on with by this launcher for a later run",
-        )
-        return Event.OWNED_ELSEWHERE
     try:
         return await _create(run)
     except (ApiError, Unreachable) as error:

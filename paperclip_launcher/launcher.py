@@ -184,7 +184,7 @@ class Launcher:
         record = self.journal.read(key)
         if record is not None and record.job_name != key and record.result is None:
             job = self.view.job(record.job_name)
-            if record.job_name in self.runs or (job is not None and run_id not in marks.runs(job)):
+            if job is not None and run_id not in marks.runs(job):
                 return None
         return record
 
@@ -276,8 +276,6 @@ class Launcher:
             raise Detached(f"{why}: no run may be begun here")
         key = run.own_key
         self.runs[key] = run
-        if run.record.job_name != key:
-            self._adopted[run.record.job_name] = key
         self.mask.add(*run.secrets)
         self.metrics.moved("", run.phase.value, 0)
         task = asyncio.create_task(self._guarded(run))

@@ -240,12 +240,6 @@ class Run:
         if self.services.agents.get(self.agent_id) in {self.record.job_name, self.own_key}:
             del self.services.agents[self.agent_id]
 
-    def let_go_of(self, job: Manifest) -> None:
-        """The orphan that it could not take over."""
-        self.release_agent()
-        if self.services.adopted.get(marks.name(job)) == self.own_key:
-            del self.services.adopted[marks.name(job)]
-
     async def wait(self, seconds: float) -> None:
         """Until something changes, but not longer."""
         try:

@@ -104,7 +104,7 @@ def _accept(world: World, wish: Wish, run: Run, result: RunResult, server: str) 
     wish.job = run.record.job_name
     wish.complete = run.log.complete
     judging.check_log(world, wish, bytes(wish.logs.get(server, b"")))
-    if wish.cancelled and result.code != "cancelled":
+    if wish.cancelled and result.code != "cancelled" and wish.order.run not in world.watcher.succeeded:
         world.watcher.wrong(f"{wish.order.run} was cancelled, and ends as {result.code or 'success'}")
 
 

@@ -13,7 +13,7 @@
 5. The reader gets the log of its Job in order, each byte once: all of it where the launcher says so, and it must say
    so where nothing stood in the way. A reader that does not know how much it has gets each byte at least once, without
    a gap, and what comes again is the same.
-6. A cancelled run is told as cancelled.
+6. A cancelled run is told as cancelled, unless a later run has taken its Job over.
 7. Nobody changes or deletes what a living launcher owns, but to ask for a cancel. A takeover that was begun while its
    owner counted as dead may arrive late; so may the deletion of a Secret by an owner that was stopping the run.
 8. A Job that ended well is deleted only after somebody has read its result.
@@ -69,6 +69,8 @@ class Watcher:
         """uid of a Job to the launcher that it was taken from last, and when."""
         self.disturbed: set[str] = set()
         """Runs whose Job or pod was deleted by hand."""
+        self.succeeded: set[str] = set()
+        """Runs whose Job was taken over for a later run."""
         self._renewed: dict[str, float] = {}
         self._expired: dict[str, float] = {}
         self.forgotten: set[str] = set()
@@ -121,6 +123,8 @@ class Watcher:
             if before != owner:
                 self._taken[uid] = (before, change.time)
             self.owners[uid] = owner
+            if marks.annotation(job, marks.ADOPTED_BY):
+                self.succeeded.add(marks.annotation(job, marks.RUN_ID))
 
     def _lease(self, name: str, change: Change) -> None:
         now = change.time
