@@ -65,8 +65,6 @@ async def admit(run: Run) -> Event:
         if mine is not None and mine != run.record.job_name:
             code, detail = "k8s_concurrent_run_blocked", f"Job {mine} of the same agent is run by this launcher"
         elif verdict.go and wanted.policy != "allow" and (stray := services.view.stray_pod(run.agent_id)):
-            if not told and await _is_behind(run, stray):
-                return Event.CLEAR
             code = "k8s_concurrent_run_blocked"
             detail = f"pod {marks.name(stray)} of the same agent is there without its Job"
             patience = max(patience, _STRAY)
@@ -80,6 +78,8 @@ async def admit(run: Run) -> Event:
         else:
             code, detail = verdict.code, verdict.detail
         if not verdict.unsure and waited >= patience:
+            if await _is_begun(run):
+                return Event.CLEAR
             remedy = "wait for the other run, cancel it, or set concurrency to wait"
             run.problem = Diagnosis(
                 code, hard=True, summary="Another run of the agent is alive", detail=detail, remedy=remedy
@@ -92,14 +92,13 @@ async def admit(run: Run) -> Event:
     return Event.CANCEL
 
 
-async def _is_behind(run: Run, pod: Manifest) -> bool:
-    """Whether the watch of Jobs has not shown the run's own one yet, though that of pods shows its pod."""
-    if (pod["metadata"].get("labels") or {}).get(marks.JOB_NAME) != run.record.job_name:
-        return False
+async def _is_begun(run: Run) -> bool:
+    """Asked live, since the watch of Jobs may have stalled: who tells that a run was refused must know."""
     try:
-        return await _find(run) is not None
+        found = await _find(run)
     except LauncherError:
         return False
+    return found is not None and run.run_id in marks.runs(found)
 
 
 def _neighbours(run: Run) -> list[Manifest]:
