@@ -32,6 +32,7 @@ SECRET = "canary-5e1f"
         (refusal(429, "TooManyRequests"), errors.TooManyRequests),
         (refusal(500, "InternalError"), errors.ServerFault),
         (refusal(504, "Timeout"), errors.ServerFault),
+        (refusal(408, "RequestTimeout"), errors.ServerFault),
         (refusal(302), errors.ApiError),
     ],
 )

@@ -59,6 +59,23 @@ def reasons(stage):
     return [reason for reason, _ in events(stage)]
 
 
+def test_the_next_run_waits_for_a_pod_that_may_yet_start_though_its_job_was_deleted():
+    stage = Stage()
+    second = Reader()
+
+    async def scene():
+        async with stage.launcher() as launcher:
+            await launcher.begin(request(), Reader())
+            while not launcher.view.pods.store:  # noqa: ASYNC110  virtual time
+                await asyncio.sleep(0.001)
+            stage.cluster.remove("jobs", KEY)
+            await asyncio.sleep(0.01)
+            return await to_end(launcher, await launcher.begin(request("run-2"), second))
+
+    assert stage.play(scene).ok
+    assert [text for text in second.told("progress") if "is there without its Job" in text]
+
+
 @pytest.mark.parametrize("error", [NotSent, ServerFault])
 def test_a_restarted_launcher_that_cannot_ask_for_its_job_keeps_it(error):
     stage = Stage(LONG)
