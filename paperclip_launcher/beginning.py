@@ -89,11 +89,13 @@ async def admit(run: Run) -> Event:
             told = True
             await run.note("progress", f"waiting: {detail}")
         await run.wait(_POLL)
-    return Event.CANCEL
+    return Event.CLEAR if await _is_begun(run) else Event.CANCEL
 
 
 async def _is_begun(run: Run) -> bool:
-    """Asked live, since the watch of Jobs may have stalled: who tells that a run was refused must know."""
+    """Asked live, since the watch of Jobs may have stalled: who tells that a run was refused, or ended before it began,
+    must know.
+    """
     try:
         found = await _find(run)
     except LauncherError:
@@ -166,7 +168,7 @@ async def _create(run: Run) -> Event:
         if found is None or marks.uid(found) != run.record.job_uid:
             return Event.GONE
         return await _found(run, found)
-    if run.record.sent and run.record.cancelled and (found := await _find(run)) is not None:
+    if run.record.cancelled and (found := await _find(run)) is not None:
         return await _found(run, found)
     first, run.record.sent = not run.record.sent, True
     run.keep()
