@@ -59,6 +59,8 @@ _TABLE = {(rule.outcome, verb): rule for rule in RULES for verb in rule.verbs}
 _OTHERS = 3
 # A server that asks for more time than this is asked again by then.
 _LONGEST_SAID = 600.0
+# A try ends by its own timeout before. What it takes beyond, this process stood still: no time in which to be answered.
+_LONGEST_TRY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +135,28 @@ class Retrier:
         """
         loop = asyncio.get_running_loop()
         budget = self._settings.budget if isinstance(budget, EllipsisType) else budget
-        deadline = float("inf") if budget is None else loop.time() + budget
+        left = float("inf") if budget is None else budget
         backoff = Backoff(self._settings.first, self._settings.longest, self._rng)
         tries: dict[Rule, int] = {}
         repeated = False
         while True:
+            begun = loop.time()
             try:
                 return await attempt()
             except (TransportError, ApiError) as error:
                 failure = error
+            left -= min(loop.time() - begun, _LONGEST_TRY)
             rule = _rule(verb, failure)
             pause = backoff.pause(failure)
             if isinstance(failure, ApiError):
                 failure.repeated = repeated
-            if rule is None or tries.get(rule, 0) == rule.most or loop.time() + pause > deadline:
+            if rule is None or tries.get(rule, 0) == rule.most or pause > left:
                 break
             tries[rule] = tries.get(rule, 0) + 1
             repeated = repeated or rule.unknown
             self.complaints.tell(what, failure)
             await asyncio.sleep(pause)
+            left -= pause
         if isinstance(failure, ApiError):
             raise failure
         raise Unreachable(f"{what}: {cause(failure)}") from failure

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from paperclip_launcher.cluster import errors
-from paperclip_launcher.cluster.retry import Backoff
+from paperclip_launcher.cluster.retry import Backoff, Retrier, RetrySettings
 from paperclip_launcher.cluster.transport import Broken, NotSent, TimedOut
 from paperclip_launcher.errors import Unreachable
 from tests.fakeapi.loop import VirtualLoop
@@ -89,6 +89,20 @@ def test_pauses_double_up_to_their_limit_and_the_budget_ends_them():
 
 def test_after_the_budget_the_last_answer_is_the_error():
     assert type(called(NotSent("refused"), refusal(503), budget=5.0)[1]) is errors.ServerFault
+
+
+def test_a_standstill_of_the_process_takes_no_other_try_away():
+    answers = [refusal(500), refusal(500), answer(JOB)]
+
+    async def attempt():
+        if len(answers) == 3:
+            await asyncio.sleep(1000)  # as the loop's time has it, whatever the call's own timeout is
+        status = answers.pop(0).status
+        if status == 500:
+            raise errors.ServerFault(500)
+        return status
+
+    assert run(Retrier(RetrySettings(), random.Random(1)).run("create", "it", attempt, 70.0)) == 200
 
 
 def test_a_call_may_have_one_try_or_all_time():

@@ -129,8 +129,8 @@ async def cancel(world: World, wish: Wish) -> None:
                 else:
                     world.say(f"{order.run} is cancelled by {host.script.identity}: {told}")
                     wiped = any(death.wiped for death in world.hosts[order.server].script.deaths)
-                    # Of two processes without a common disk either may be the one that goes on.
-                    alone = host.script.twin_at is None or host.script.shared
+                    # Of two processes of one name either may be the one that goes on.
+                    alone = host.script.twin_at is None
                     sure = not wiped and not world.script.takeover and alone
                     wish.cancelled = told and open_still and sure
                     if told:
