@@ -16,20 +16,18 @@ from paperclip_launcher.cluster.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
-    Forbidden,
     Invalid,
     NotFound,
     QuotaExceeded,
     ServerFault,
     TooManyRequests,
-    Unauthorized,
 )
-from paperclip_launcher.diagnose import refusal
 from paperclip_launcher.diagnosed import Diagnosis
 from paperclip_launcher.errors import LauncherError, Unreachable
 from paperclip_launcher.lifecycle import Event
 from paperclip_launcher.neighbours import Alive, Wanted, judge
 from paperclip_launcher.ownership import AgentLock
+from paperclip_launcher.refused import elsewhere, refused, unknown
 from paperclip_launcher.running import live_pod
 from paperclip_launcher.takeover import take_over
 
@@ -129,11 +127,11 @@ async def adopt(run: Run) -> Event:
         if isinstance(error, NotFound):
             run.record.job_uid = run.record.job_uid or marks.uid(job)
             return Event.GONE
-        run.problem = replace(_elsewhere(job), detail=f"Job {marks.name(job)} has just been taken over")
+        run.problem = replace(elsewhere(job), detail=f"Job {marks.name(job)} has just been taken over")
         return Event.OWNED_ELSEWHERE
     except (ApiError, Unreachable) as error:
         run.release_agent()
-        run.problem = _unknown(f"whether Job {marks.name(job)} was taken over is not known: {error}")
+        run.problem = unknown(f"whether Job {marks.name(job)} was taken over is not known: {error}")
         return Event.UNKNOWN
     run.took(taken)
     await _taken_over(run)
@@ -156,7 +154,7 @@ async def create(run: Run) -> Event:
     try:
         return await _create(run)
     except (ApiError, Unreachable) as error:
-        run.problem = _unknown(f"whether Job {run.record.job_name} is there is not known: {error}")
+        run.problem = unknown(f"whether Job {run.record.job_name} is there is not known: {error}")
         return Event.UNKNOWN
 
 
@@ -194,14 +192,14 @@ async def _create(run: Run) -> Event:
             return await _found(run, existing, armed=not ours)
         except QuotaExceeded as error:
             if asyncio.get_running_loop().time() - begun >= run.options.schedule_timeout_seconds:
-                run.problem = _refusal(error)
+                run.problem = refused(error)
                 return Event.REFUSED
             await run.note("progress", f"waiting for room: {error.message}")
             await run.wait(run.services.settings.quota_seconds * run.services.rng.uniform(0.8, 1.2))
         except (ServerFault, TooManyRequests):
             raise  # no refusal: one of the tries may have made it
         except ApiError as error:
-            run.problem = _refusal(error)
+            run.problem = refused(error)
             return Event.REFUSED
         else:
             run.took(made)
@@ -226,7 +224,7 @@ async def _found(run: Run, job: Manifest, *, armed: bool = True) -> Event:
         run.problem = Diagnosis("k8s_job_create_failed", hard=True, summary="The Job's name is taken", detail=detail)
         return Event.REFUSED
     if marks.annotation(job, marks.HARVESTED):
-        run.problem = _unknown(
+        run.problem = unknown(
             f"the result of Job {marks.name(job)} was read at {marks.annotation(job, marks.HARVESTED)}"
         )
         return Event.OWNED_ELSEWHERE
@@ -235,12 +233,12 @@ async def _found(run: Run, job: Manifest, *, armed: bool = True) -> Event:
         while (alive := run.services.view.alive(job)) is Alive.UNSURE:
             await run.wait(_POLL)
         if alive is Alive.YES:
-            run.problem = _elsewhere(job)
+            run.problem = elsewhere(job)
             return Event.OWNED_ELSEWHERE
         try:
             job = await take_over(run, job)
         except (NotFound, Conflict, Invalid):
-            run.problem = _elsewhere(job)
+            run.problem = elsewhere(job)
             return Event.OWNED_ELSEWHERE
     run.record.armed = run.record.armed or armed or not mine
     run.took(job)
@@ -261,7 +259,7 @@ async def lock(run: Run) -> Event:
             run.agent_id, run.job, lambda job: bool(podstate.terminal(job))
         )
     except Unreachable as error:
-        run.problem = _unknown(f"whether the agent is locked is not known: {error}")
+        run.problem = unknown(f"whether the agent is locked is not known: {error}")
         return Event.UNKNOWN
     except ApiError as error:
         run.problem = Diagnosis(
@@ -279,7 +277,24 @@ async def lock(run: Run) -> Event:
         run.yields = run.options.concurrency == "wait" and run.has_time_to_wait() and not run.record.armed
         return Event.LOCK_BUSY
     run.hold_lock(held=True)
-    return Event.LOCK_WON
+    return Event.LOCK_WON if await _is_alone(run) else Event.LOCK_BUSY
+
+
+async def _is_alone(run: Run) -> bool:
+    """Waits for what is left of a Job that was deleted by hand since this run was admitted, its lock with it."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _STRAY
+    while (stray := run.services.view.stray_pod(run.agent_id, but=run.record.job_name)) is not None:
+        if run.record.cancelled:
+            return True  # and is ended as the next thing
+        if loop.time() >= end:
+            detail = f"pod {marks.name(stray)} of the same agent is there without its Job"
+            run.problem = Diagnosis(
+                "k8s_concurrent_run_blocked", hard=True, summary="Another run of the agent is alive", detail=detail
+            )
+            return False
+        await run.wait(_POLL)
+    return True
 
 
 async def _is_over(run: Run) -> bool:
@@ -342,7 +357,7 @@ async def _make_secret(run: Run, secret: Manifest) -> tuple[Event, Diagnosis] | 
     except AlreadyExists:
         return None  # its name holds this Job's nonce: an earlier try, or an earlier life, made it
     except Unreachable as error:
-        return Event.UNKNOWN, _unknown(f"whether Secret {marks.name(secret)} was made is not known: {error}")
+        return Event.UNKNOWN, unknown(f"whether Secret {marks.name(secret)} was made is not known: {error}")
     except ApiError as error:
         detail = f"Secret {marks.name(secret)}: {error}"
         problem = Diagnosis(
@@ -350,36 +365,3 @@ async def _make_secret(run: Run, secret: Manifest) -> tuple[Event, Diagnosis] | 
         )
         return Event.BROKEN, problem
     return None
-
-
-def _elsewhere(job: Manifest) -> Diagnosis:
-    owner = marks.annotation(job, marks.OWNER)
-    return Diagnosis(
-        "k8s_run_owned_elsewhere",
-        hard=True,
-        summary="Another launcher looks after the run",
-        detail=f"Job {marks.name(job)} is owned by {owner}",
-        remedy="follow it there, or wait until that launcher has ended",
-    )
-
-
-def _unknown(detail: str) -> Diagnosis:
-    return Diagnosis(
-        "k8s_job_state_mismatch",
-        hard=True,
-        summary="How the run stands is not known; its Job is kept",
-        detail=detail,
-        remedy="attach to the run again once the API server answers",
-    )
-
-
-def _refusal(error: ApiError) -> Diagnosis:
-    if isinstance(error, Unauthorized):
-        summary, remedy = "The API server does not know the launcher", "look at its token or certificate"
-        return Diagnosis("k8s_forbidden", hard=True, summary=summary, detail=error.message, remedy=remedy)
-    if isinstance(error, Forbidden) and "cannot create resource" in error.message:
-        remedy = "bind its Role: paperclip-launcher check lists every right"
-        return Diagnosis(
-            "k8s_forbidden", hard=True, summary="The launcher may not create Jobs", detail=error.message, remedy=remedy
-        )
-    return replace(refusal(error.message), hard=True)

@@ -49,8 +49,8 @@ class View(Protocol):
 
     def jobs_of(self, agent_id: str) -> list[Manifest]: ...
 
-    def stray_pod(self, agent_id: str) -> Manifest | None:
-        """A pod that runs the agent, or may yet do so, though its Job is gone."""
+    def stray_pod(self, agent_id: str, *, but: str = "") -> Manifest | None:
+        """A pod that runs the agent, or may yet do so, though its Job is gone; `but` names a Job whose pod is none."""
         ...
 
     def lease(self, identity: str) -> Manifest | None:

@@ -84,13 +84,14 @@ class ClusterView:
         found = self.jobs.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id))
         return [job for job in found if marks.annotation(job, marks.AGENT_ID) == agent_id]
 
-    def stray_pod(self, agent_id: str) -> Manifest | None:
+    def stray_pod(self, agent_id: str, *, but: str = "") -> Manifest | None:
         for pod in self.pods.store.by_label(marks.AGENT_ID, marks.agent_label(agent_id)):
-            job = self.jobs.store.get(str((pod["metadata"].get("labels") or {}).get(marks.JOB_NAME)))
+            name = str((pod["metadata"].get("labels") or {}).get(marks.JOB_NAME))
+            job = self.jobs.store.get(name)
             owned = job is not None and marks.controlled_by(pod, marks.uid(job))
             ours = marks.annotation(pod, marks.AGENT_ID) == agent_id
             may_run = podstate.started(pod) or not marks.deleting(pod)
-            if ours and not owned and may_run and not podstate.terminated(pod):
+            if ours and not owned and name != but and may_run and not podstate.terminated(pod):
                 return pod
         return None
 

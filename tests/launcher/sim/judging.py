@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from paperclip_launcher import marks
 from paperclip_launcher.codes import Retry
 from tests.fakeapi.inprocess import FINE
 from tests.launcher.sim.script import Order
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
 
 
 def judge(world: World) -> None:
-    unread = {wish.own_job for wish in world.wishes.values() if not wish.read}
+    unread = {wish.own_job for wish in world.wishes.values() if not wish.read or _is_anothers(world, wish)}
     world.watcher.check_end(unread)
     for wish in world.wishes.values():
         if wish.result is not None:
             _check_result(world, wish, wish.result)
+
+
+def _is_anothers(world: World, wish: Wish) -> bool:
+    """Whether a server that had been given up has begun the run anew, since the one that was asked next ended it."""
+    job = world.cluster.get("jobs", wish.own_job)
+    return bool(wish.holder) and job is not None and marks.annotation(job, marks.OWNER) != wish.holder.rstrip("'")
 
 
 def _check_result(world: World, wish: Wish, result: Mapping[str, Any]) -> None:
