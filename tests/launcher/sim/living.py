@@ -82,6 +82,9 @@ async def overlap(world: World, host: Host) -> None:
         if wish.settled:
             continue
         order = wish.order
+        if not host.script.shared and wish.result is not None and world.cluster.get("jobs", wish.own_job) is None:
+            world.settle(wish)  # nothing but the first one's disk knows of it: it must not be asked for again
+            continue
         if not host.script.shared and _may_be_unknown(world, wish):
             world.watcher.forgotten.add(order.run)
         # Who does not know what it has takes it from both.
