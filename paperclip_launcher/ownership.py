@@ -124,7 +124,7 @@ class LeaseKeeper:
         while True:
             sent = asyncio.get_running_loop().time()
             try:
-                self._lease = await self._cluster.create("leases", self._manifest(0))
+                self._lease = await self._cluster.create("leases", lambda: self._manifest(0))
             except AlreadyExists:
                 try:
                     found = await self._cluster.get("leases", self.name)
@@ -135,6 +135,8 @@ class LeaseKeeper:
                     continue
             self.renewed, self._sent = self._clock.now(), sent
             self._metrics.leases["launcher"] = 1
+            if asyncio.get_running_loop().time() - sent > self._settings.renew_seconds:
+                self._hurry.set()  # its renewTime is as old, and others may take that for a dead one's
             return
 
     async def run(self) -> None:
