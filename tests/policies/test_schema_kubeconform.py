@@ -191,6 +191,8 @@ def test_it_is_never_told_to_fetch_or_to_skip(folder: Path, tmp_path: Path) -> N
     with pytest.raises(KubeconformFailed):
         runner(fake, folder).check_manifests([(CONFIG_MAP, None)])
     arguments = (tmp_path / "arguments").read_text().splitlines()
+    # Options of kubeconform that we must never give: by two of them it passes what it has not looked at, by the
+    # others it takes schemas from the network, or from what an earlier run has fetched.
     assert {"-ignore-missing-schemas", "-skip", "default", "-cache"}.isdisjoint(arguments)
     places = [after for before, after in pairwise(arguments) if before == "-schema-location"]
     assert len(places) == 2

@@ -23,6 +23,7 @@ def program(name: str, what: str) -> str:
     """Its path. `what` is the thing that is not checked without it."""
     found = shutil.which(name)
     if found is None:
+        # kubectl, dash, busybox: a package manager installs them, for which `make test` would have to be root.
         pytest.skip(f"NOT CHECKED: {what}. {name} is not on PATH; install it")
     return found
 
@@ -32,11 +33,13 @@ def kubeconform() -> Path:
     try:
         return runner.find(root=ROOT)
     except runner.KubeconformMissing as error:
+        # It is a Go program, in no package of Python: `make tools` needs GitHub or a Go compiler, `make test` neither.
         pytest.skip(f"NOT CHECKED: agreement with the real kubeconform. {error}. {error.remedy}")
 
 
 def schemas() -> Path:
     """The folder with the schemas of custom resources and the catalog's own README."""
     if not SCHEMAS.is_dir():
+        # Others' data, which this repository does not copy, and which no package index has: a clone alone has none.
         pytest.skip(f"NOT CHECKED: schemas of custom resources. {SCHEMAS} is not there")
     return SCHEMAS
