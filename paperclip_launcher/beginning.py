@@ -27,7 +27,7 @@ from paperclip_launcher.errors import LauncherError, Unreachable
 from paperclip_launcher.lifecycle import Event
 from paperclip_launcher.neighbours import Alive, Wanted, judge
 from paperclip_launcher.ownership import AgentLock
-from paperclip_launcher.refused import elsewhere, refused, unknown
+from paperclip_launcher.refused import blocked, elsewhere, left_over, refused, unknown
 from paperclip_launcher.running import live_pod
 from paperclip_launcher.takeover import take_over
 
@@ -63,8 +63,7 @@ async def admit(run: Run) -> Event:
         if mine is not None and mine != run.record.job_name:
             code, detail = "k8s_concurrent_run_blocked", f"Job {mine} of the same agent is run by this launcher"
         elif verdict.go and wanted.policy != "allow" and (stray := services.view.stray_pod(run.agent_id)):
-            code = "k8s_concurrent_run_blocked"
-            detail = f"pod {marks.name(stray)} of the same agent is there without its Job"
+            code, detail = "k8s_concurrent_run_blocked", left_over(stray)
             patience = max(patience, _STRAY)
         elif verdict.go:
             run.claim_agent()
@@ -78,10 +77,7 @@ async def admit(run: Run) -> Event:
         if not verdict.unsure and waited >= patience:
             if await _is_begun(run):
                 return Event.CLEAR
-            remedy = "wait for the other run, cancel it, or set concurrency to wait"
-            run.problem = Diagnosis(
-                code, hard=True, summary="Another run of the agent is alive", detail=detail, remedy=remedy
-            )
+            run.problem = blocked(detail, code)
             return Event.BLOCKED
         if not told:
             told = True
@@ -288,10 +284,7 @@ async def _is_alone(run: Run) -> bool:
         if run.record.cancelled:
             return True  # and is ended as the next thing
         if loop.time() >= end:
-            detail = f"pod {marks.name(stray)} of the same agent is there without its Job"
-            run.problem = Diagnosis(
-                "k8s_concurrent_run_blocked", hard=True, summary="Another run of the agent is alive", detail=detail
-            )
+            run.problem = blocked(left_over(stray))
             return False
         await run.wait(_POLL)
     return True

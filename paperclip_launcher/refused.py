@@ -23,6 +23,22 @@ def elsewhere(job: Manifest) -> Diagnosis:
     )
 
 
+def blocked(detail: str, code: str = "k8s_concurrent_run_blocked") -> Diagnosis:
+    """Another run of the agent stands in its way."""
+    return Diagnosis(
+        code,
+        hard=True,
+        summary="Another run of the agent is alive",
+        detail=detail,
+        remedy="wait for the other run, cancel it, or set concurrency to wait",
+    )
+
+
+def left_over(pod: Manifest) -> str:
+    """The words for what stands in its way where that is a pod alone."""
+    return f"pod {marks.name(pod)} of the same agent is there without its Job"
+
+
 def unknown(detail: str) -> Diagnosis:
     """Nobody can say whether what was asked for has happened."""
     return Diagnosis(

@@ -85,6 +85,7 @@ _LONGEST_CAUSE = 256
 _BEGINNING = LogPosition()
 _DOUBLINGS = 10
 _USUAL = 1.5
+"""Times the longest silence of late: no sign yet that a stream has stopped."""
 
 
 class LogFollower:

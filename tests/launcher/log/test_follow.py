@@ -142,51 +142,53 @@ def test_rotation_that_silences_the_stream_is_seen_within_a_minute():
     assert "the log had stopped, though the agent went on writing; it is opened again" in reader.notes
 
 
-def test_a_silent_agent_costs_few_reads_and_the_same_stream_is_read_on():
-    log, reader = filled(1), Reader()
+def followed(log, reader, scene):
+    """How the log ends that is followed while `scene` goes on."""
 
     async def main():
         one = follower(log, reader)
         task = asyncio.create_task(one.run())
+        await scene()
+        log.end()
+        one.finish()
+        return await task
+
+    return virtual(main())
+
+
+def test_a_silent_agent_costs_few_reads_and_the_same_stream_is_read_on():
+    log, reader = filled(1), Reader()
+
+    async def scene():
         await asyncio.sleep(3000)
         assert [follow for _, follow in log.asked].count(True) == 1
         assert len(log.asked) <= 8
         log.write(START + 2 * BILLION, b"still there")
         await asyncio.sleep(1)
         assert bytes(reader.data) == log.text
-        log.end()
-        one.finish()
-        return await task
 
-    assert virtual(main()).reconnects == 0
+    assert followed(log, reader, scene).reconnects == 0
 
 
 def test_an_agent_that_writes_now_and_then_is_not_looked_at_in_between():
     log, reader = FakeLog(), Reader()
 
-    async def main():
-        one = follower(log, reader)
-        task = asyncio.create_task(one.run())
+    async def scene():
         looks = []
         for minute in range(0, 50, 10):
             log.write(START + minute * 60 * BILLION, b"x")
             await asyncio.sleep(600)
             looks.append([follow for _, follow in log.asked].count(False))
         assert looks == [2, 2, 2, 2, 2]
-        log.end()
-        one.finish()
-        return await task
 
-    assert virtual(main()).complete
+    assert followed(log, reader, scene).complete
     assert bytes(reader.data) == log.text
 
 
 def test_an_agent_that_writes_faster_again_is_watched_closely_again():
     log, reader = filled(1), Reader()
 
-    async def main():
-        one = follower(log, reader)
-        task = asyncio.create_task(one.run())
+    async def scene():
         await asyncio.sleep(600)
         for second in range(601, 640):
             log.write(START + second * BILLION, b"x")
@@ -194,11 +196,8 @@ def test_an_agent_that_writes_faster_again_is_watched_closely_again():
         before = len(log.asked)
         await asyncio.sleep(50)
         assert len(log.asked) == before + 1
-        log.end()
-        one.finish()
-        return await task
 
-    assert virtual(main()).complete
+    assert followed(log, reader, scene).complete
 
 
 def test_no_connection_grows_older_than_an_hour():

@@ -133,7 +133,8 @@ class Watcher:
             self._renewed.pop(name, None)
             self._expired[name] = now
         elif name.startswith("paperclip-launcher-"):
-            if name in self._expired if before is None else now - before > self._lease_seconds:
+            made_again = before is None and name in self._expired
+            if made_again or (before is not None and now - before > self._lease_seconds):
                 self._expired[name] = now
             self._renewed[name] = now
 
