@@ -105,6 +105,7 @@ async def serving(handler: Handler, context=None):
     finally:
         server.close()
         await server.wait_closed()
+        await asyncio.sleep(0)  # what was accepted just now gets its transport; its socket would stay open without one
 
 
 async def read_request(reader):
