@@ -101,6 +101,7 @@ def _accept(world: World, wish: Wish, run: Run, result: RunResult, server: str) 
         world.watcher.check_again(wish.order.run, wish.result, tree, taken=server in wish.taken)
         return
     wish.result = tree
+    wish.jobs = frozenset(world.watcher.owners)
     wish.job = run.record.job_name
     wish.complete = run.log.complete
     judging.check_log(world, wish, bytes(wish.logs.get(server, b"")))

@@ -62,7 +62,7 @@ class Watcher:
         self._late = (_PROMPT if prompt else _LATE) + longest_freeze
         self.problems: list[str] = []
         self.started: dict[str, list[str]] = defaultdict(list)
-        """Run of the Job to uids of pods."""
+        """Run to uids of its Jobs, one for each container that started."""
         self.owners: dict[str, str] = {}
         """uid of a Job to the launcher that owned it last."""
         self._taken: dict[str, tuple[str, float]] = {}
@@ -90,7 +90,7 @@ class Watcher:
     def container_starts(self, pod: Mapping[str, Any]) -> None:
         run, agent = marks.annotation(dict(pod), marks.RUN_ID), marks.annotation(dict(pod), marks.AGENT_ID)
         uid = str(pod["metadata"]["uid"])
-        self.started[run].append(uid)
+        self.started[run].append(_owner_uid(pod))
         if len(self.started[run]) > 1 and run not in self.forgotten:
             self.wrong(f"{run}: a second container starts")
         if self._policy_of(run) != "allow":

@@ -38,6 +38,8 @@ class Wish:
         )
         self.logs: dict[str, bytearray] = {}
         self.result: Mapping[str, Any] | None = None
+        self.jobs: frozenset[str] = frozenset()
+        """The uids of all Jobs that there had been when its result was told."""
         self.read = False
         """Whether its result was acknowledged."""
         self.settled = False
