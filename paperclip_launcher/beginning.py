@@ -277,15 +277,24 @@ async def lock(run: Run) -> Event:
 
 
 async def _is_alone(run: Run) -> bool:
-    """Waits for what is left of a Job that was deleted by hand since this run was admitted, its lock with it."""
+    """Waits for what is left of a Job that was deleted by hand since this run was admitted, its lock with it. It does
+    not stand in the way of a run that has begun: to end that one would keep nothing apart, and lose its result.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + _STRAY
     while (stray := run.services.view.stray_pod(run.agent_id, but=run.record.job_name)) is not None:
-        if run.record.cancelled:
-            return True  # and is ended as the next thing
+        if run.record.cancelled or run.ever_started() or podstate.terminal(run.job):
+            return True  # a cancelled one is ended as the next thing
         if loop.time() >= end:
-            run.problem = blocked(left_over(stray))
-            return False
+            try:
+                # The watch that shows the stray may have stalled, and not show the run's own pod.
+                if podstate.terminal(await _find(run)) or podstate.started(await live_pod(run)):
+                    return True
+            except LauncherError:
+                pass  # no answer is no reason to end a run
+            else:
+                run.problem = blocked(left_over(stray))
+                return False
         await run.wait(_POLL)
     return True
 
