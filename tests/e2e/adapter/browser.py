@@ -100,11 +100,14 @@ class Page:
             time.sleep(0.2)
 
     def press(self, label: str, seconds: float = 30) -> None:
-        """Clicks what has this text, as a person would; the smallest of several that lie in each other."""
-        end = time.monotonic() + seconds
-        while not (place := self.value(_PLACE % json.dumps(label))):
+        """Clicks what has this text, as a person would: once it stands still, and the smallest of several that lie in
+        each other. On a page that is still being laid out the click would meet something else.
+        """
+        end, before = time.monotonic() + seconds, None
+        while not (place := self.value(_PLACE % json.dumps(label))) or place != before:
             assert time.monotonic() < end, f"nothing to press is called {label!r}:\n{self.text[:4000]}"
-            time.sleep(0.2)
+            before = place
+            time.sleep(0.5)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, **place, button="left", clickCount=1)
 

@@ -12,6 +12,7 @@ from paperclip_launcher.cluster.transport import Broken
 from paperclip_launcher.errors import Detached
 from paperclip_launcher.journal import MemoryJournal
 from paperclip_launcher.lifecycle import Phase
+from paperclip_launcher.view import ClusterView
 from tests.fakeapi.model import Program
 from tests.launcher.core.stage import Reader, Stage, request, spoken
 
@@ -61,6 +62,25 @@ def test_a_launcher_that_dies_is_followed_by_one_that_goes_on(after):
     assert reader.data == printed(stage, job_name("agent-1", "run-1"))
     assert stage.names("jobs") + stage.names("pods") == []
     assert stage.names("secrets") == ["paperclip-agent-keys"]
+
+
+def test_a_run_that_has_begun_is_not_ended_for_what_seems_to_be_left_of_another(monkeypatch):
+    stage, results = Stage(Program(spoken(*TALK, gap=5.0))), []
+
+    def stalled(_view, _agent, *, but=""):
+        return {"metadata": {"name": "long-gone"}} if but else None
+
+    async def scene():
+        process, _ = stage.life("first", one_life(stage, Reader()))
+        await asyncio.sleep(5)
+        process.kill()
+        await asyncio.sleep(3)
+        monkeypatch.setattr(ClusterView, "stray_pod", stalled)
+        _, second = stage.life("second", one_life(stage, Reader(), found=results))
+        await second
+
+    stage.play(scene)
+    assert [(one.code, one.summary) for one in results] == [("", "line 29")]
 
 
 def test_a_result_that_was_acknowledged_is_not_run_again():
