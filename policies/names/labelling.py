@@ -111,9 +111,10 @@ def _label_faults(pointer: str, key: str, value: object) -> Iterator[Fault]:
         yield Fault(pointer, f"label value {value!r} {problem}")
 
 
-# A set has thousands of labels, and few different ones.
-_key_problem = lru_cache(maxsize=4096)(names.explain_label_key)
-_value_problem = lru_cache(maxsize=4096)(names.explain_label_value)
+# A set has thousands of labels, and few different ones. A launcher judges two new values a run, which must not fill
+# the memory of a process that lives for months.
+_key_problem = lru_cache(maxsize=512)(names.explain_label_key)
+_value_problem = lru_cache(maxsize=512)(names.explain_label_value)
 
 
 def _selector_trees(entry: Entry) -> Iterator[tuple[str, object]]:
